@@ -41,6 +41,7 @@ def test_the_page_on_accuracy_states_what_reproduce_and_validate_find() -> None:
     printed = totals["digit"] + totals["near"] + totals["differs"]
     assert f"of {printed} numbers that they print, {totals['digit']} come out to the digit" in text
     assert f"{totals['near']} within 2 %, and {totals['differs']} disagree" in text
+    assert f"{totals['given']} printed inputs" in text
     assert f"{totals['formula']} values of printed formulas" in text and f"{totals['measured']} of the papers" in text
     best = {e.model: e for e in validate("h200")}
     assert f"{best['volkov-contention'].mean_percent:.1f} % mean error for `volkov-contention`" in text

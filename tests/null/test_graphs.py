@@ -62,6 +62,30 @@ def test_the_example_runs_in_both_modes(capsys: pytest.CaptureFixture[str]) -> N
     assert json.loads(capsys.readouterr()[0])["simulation"]["cycles"] == paper.cycles
 
 
+def test_warps_of_a_block_may_have_different_graphs(tmp_path: Path) -> None:
+    """The second warp alone has the slow branch; what needs its result goes without it in the first one."""
+    file = tmp_path / "branch.toml"
+    file.write_text(
+        'grid = 1\nblock = 64\n[[node]]\nname = "x"\noperation = "fp32"\nlatency = 10\nissue = 1\n'
+        '[[node]]\nname = "slow"\noperation = "sfu"\nlatency = 500\nissue = 1\nneeds = ["x"]\nwarps = [1, 1]\n'
+        '[[node]]\noperation = "fp32"\nlatency = 10\nissue = 1\nneeds = ["slow"]\n'
+    )
+    paper = simulated(file, "c2050", mode="lemeire")
+    assert paper.cycles == 1 + 10 + 500 + 10  # the second warp begins a cycle behind
+    assert [line.executed for line in paper.lines] == [1, 1, 1, 1, 1]  # two nodes of one warp, three of the other
+    own = simulated(file, "c2050")
+    assert [line.executed for line in own.lines] == [2, 1, 2]
+    assert own.cycles > 510
+
+
+@pytest.mark.parametrize("warps", ["[0, 2]", "[1, 0]", "[-1, 0]"])
+def test_warps_that_a_block_has_not_are_refused(warps: str, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text(f'grid = 1\nblock = 64\n{NODE}[[node]]\noperation = "fp32"\nwarps = {warps}\n')
+    with pytest.raises(WarplensError, match=r"node\.1\.warps: the first and the last warp, 0 to 1, not"):
+        load_graph(file)
+
+
 def test_nobody_waits_for_a_store() -> None:
     assert simulated(ROW, "gtx980", changes={"load.latency": 400.0}).lines[-1].stalls.keys() <= {"selected", "wait"}
 

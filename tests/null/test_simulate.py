@@ -278,14 +278,15 @@ def test_accesses_of_a_class_are_each_themselves() -> None:
     assert made.cycles == pytest.approx(5 * 30 + 2 * 24, rel=1e-4)
 
 
-def test_the_papers_mode_unrolls_loops_and_takes_one_listing() -> None:
-    adds = listing("FADD R1, R1, R2\n", launch=Launch(grid=1, block=32), iterations=10)
+def test_the_papers_mode_unrolls_loops_and_takes_a_graph_for_each_listing() -> None:
+    adds = listing("FADD R1, R1, R2\n", launch=Launch(grid=1, block=64), iterations=10)
     fermi = load_machine("c2050")
-    assert lemeire_simulator.simulate(adds, fermi, mode="lemeire").cycles == 10 * 18  # Table II: fadd takes 18
-    two = replace(adds, warps=2 * adds.warps)
-    for work, message in ((two, "one graph"), (replace(adds, iterations=1e6), "loops are unrolled")):
-        with pytest.raises(WarplensError, match=message):
-            lemeire_simulator.simulate(work, fermi, mode="lemeire")
+    assert lemeire_simulator.simulate(adds, fermi, mode="lemeire").cycles == 10 * 18 + 1  # Table II: fadd takes 18
+    cosines = listing("MUFU.COS R1, R1\n").warps
+    two = replace(adds, warps=[*adds.warps, *cosines])  # a warp each: two pipelines, and the slower one counts
+    assert lemeire_simulator.simulate(two, fermi, mode="lemeire").cycles == 10 * 40  # Table II: cos takes 40
+    with pytest.raises(WarplensError, match="loops are unrolled"):
+        lemeire_simulator.simulate(replace(adds, iterations=1e6), fermi, mode="lemeire")
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,13 @@ from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
 from warplens.machine.papers import LemeireOperation
 from warplens.models.published.lemeire import equation_1
+from warplens.papers.lemeire_code import Node, from_workload
 from warplens.papers.lemeire_matrix import configurations, figure_3, performance
-from warplens.papers.lemeire_simulator import Node, from_nodes, simulate
+from warplens.papers.lemeire_simulator import from_nodes, simulate
+from warplens.papers.validation.kernels import launches
 from warplens.simulator.run import Options, run
 from warplens.simulator.units import units
+from warplens.workload import Launch, Workload, mix
 
 ROUND = Options(policy="round-robin")
 GPUS = ("c2050", "gtx1060")
@@ -106,6 +109,62 @@ def test_figure_3_over_all_configurations() -> None:
         assert all(b > 0.97 * a for y in curves.values() for a, b in pairwise(y))
         ends = [curves[f"mmul{tile}, conflicts"][-1] for tile in ("08", "16")]
         assert ends[0] == pytest.approx(ends[1], rel=0.02)
+
+
+MATRIX = ("matmul_tiled16", "matmul_tiled16.conflicts")  # of the train set
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_machine_code_is_a_graph_that_counts_what_the_machine_counted(name: str) -> None:
+    """Every warp's path is a graph; with the pipelines of the H200 no answer is under the busiest one's issues."""
+    work, h200 = {x.name: x.workload for x in launches()}[name], load_machine("h200")
+    assert work.profile is not None
+    graphs = from_workload(work, h200, h200.lemeire)
+    assert [len(nodes) for nodes in graphs.nodes] == [path.instructions for path in work.profile.paths]
+    per_block = sum(len(graphs.nodes[graph]) for graph in graphs.blocks[0])
+    assert per_block * graphs.groups == pytest.approx(work.profile.total("executed"), rel=1e-3)
+    # A multiply-add needs both of its loads from local memory, and a barrier all accesses to it since the last one.
+    nodes = graphs.nodes[0]
+    assert all(m < n for n, x in enumerate(nodes) for m in x.needs)
+    product = next(x for x in nodes[len(nodes) // 2 :] if x.label.startswith("FFMA"))
+    assert {nodes[m].operation for m in product.needs} >= {"local_memory"}
+    barrier = [x for x in nodes if x.operation == "barrier"][1]
+    assert {nodes[m].operation for m in barrier.needs} >= {"local_memory"}
+    busiest = sum(x.issue_cycles or 0.0 for x in nodes if x.pipeline == 2) * len(graphs.blocks[0])
+    found = simulate(work, h200, mode="lemeire")
+    assert found.cycles >= busiest * graphs.groups / h200.chip.sm_count
+    assert found.mode == "lemeire" and found.per == "kernel"
+
+
+def test_warps_of_different_paths_have_different_graphs() -> None:
+    work = {x.name: x.workload for x in launches()}["reduction_k3_k5"]
+    graphs = from_workload(work, load_machine("h200"), load_machine("h200").lemeire)
+    assert len(graphs.nodes) > 1 and len({graph for block in graphs.blocks for graph in block}) == len(graphs.nodes)
+
+
+def test_the_mix_is_a_chain_and_its_refinements_are_the_papers_further_work() -> None:
+    """One warp takes its latencies, many as long as memory lets them; under load memory takes longer."""
+    h200, mixed = load_machine("h200"), mix(16.0)
+    memory, add = h200.lemeire["memory"], h200.lemeire["fmadd"]
+    alone = simulate(mixed, h200, mode="lemeire", warps_per_sm=1)
+    assert alone.per == "body and SM"
+    assert alone.cycles == pytest.approx(memory.completion_cycles + 16 * add.completion_cycles, rel=0.01)
+    many = simulate(mixed, h200, mode="lemeire", warps_per_sm=64)
+    assert many.cycles >= max(memory.issue_cycles, (memory.completion_cycles + 64) / 64) * 0.99
+    near_the_knee = [
+        simulate(mixed, h200, mode=mode, warps_per_sm=64).cycles for mode in ("lemeire", "lemeire-refined")
+    ]
+    assert near_the_knee[1] > 1.02 * near_the_knee[0]
+
+
+def test_the_refined_mode_has_an_issue_limit() -> None:
+    """Four pipelines take 4.01 additions, a cosine and an access a cycle; an SM of the H200 issues four in all."""
+    work = Workload(
+        name="beyond", instructions={"fp32": 4000.0, "sfu": 400.0}, launch=Launch(grid=132, block=1024), ilp=8.0
+    )
+    free, limited = (simulate(work, load_machine("h200"), mode=mode).cycles for mode in ("lemeire", "lemeire-refined"))
+    issued = 32 * 4400 / load_machine("h200").issue_ipc()
+    assert free < issued <= limited
 
 
 def test_a_circle_in_the_graph_is_named() -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from rich.console import RenderableType
 
 from warplens import api
+from warplens.api.counting import counted as count_call
 from warplens.api.counting import load_any, profiled
 from warplens.api.request import Request, load, split_variant
 from warplens.cli.call import counted, names_kernel, options_of, request_of
@@ -34,10 +35,16 @@ from warplens.workload.compiled_call import OLDEST, architecture, source_of
 _MOST_WARPS = 1e6
 
 
-def workload_and_machines(args: argparse.Namespace) -> tuple[Workload, list[Machine]]:
-    """Load the workload and the machines that the arguments name."""
+def workload_and_machines(args: argparse.Namespace, *, count: bool = False) -> tuple[Workload, list[Machine]]:
+    """Load the workload and the machines that the arguments name; `count`: of a launch file, its kernel's counts."""
     machines = machines_of(args)
-    workload = load_any(args.workload, machines[0], alpha=args.alpha)
+    path, variant = split_variant(args.workload)
+    if count and kind_of(path) == "launch":
+        with watching("counting") as say:
+            request = Request(launch=api.load_launch(path, variant))
+            workload = count_call(*load(request, machines[0]), machines[0], progress=say)
+    else:
+        workload = load_any(args.workload, machines[0], alpha=args.alpha)
     refuse(args.warps is not None and args.warps > _MOST_WARPS, f"--warps: at most {_MOST_WARPS:g} warps per SM")
     return workload, machines
 
@@ -149,7 +156,7 @@ def simulate(args: argparse.Namespace) -> None:
     )  # fmt: skip
     refuse_twice(args.changes)
     changes = dict(parse(text) for text in args.changes)
-    if args.mode == "lemeire" or isinstance(work, Graph):
+    if args.mode != "warplens" or isinstance(work, Graph):
         found = lemeire_simulator.simulate(
             work, machine, mode=args.mode, warps_per_sm=args.warps, changes=changes, options=options
         )

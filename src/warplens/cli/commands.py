@@ -209,7 +209,8 @@ only the best few are emulated.
         _machine(), _WARPS, _ALPHA,
         _option("--policy", "NAME", "order of warps: least-issued (default where measured), greedy-oldest (elsewhere), "
                 "greedy-youngest, oldest, youngest, round-robin"),
-        _option("--mode", "", "or the paper's own model", choices=("warplens", "lemeire"), default="warplens"),
+        _option("--mode", "", "or the paper's; refined, with an issue limit and latency under load",
+                choices=("warplens", "lemeire", "lemeire-refined"), default="warplens"),
         _option("--full", "", "simulate every block and iteration"),
         _list("--set", "KEY=N", "what if: shared.latency=60, machine.sms=144, shared.conflict_degree=4",
               dest="changes"),

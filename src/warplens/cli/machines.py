@@ -91,7 +91,7 @@ def predict(args: argparse.Namespace) -> None:
 
 def compare(args: argparse.Namespace) -> None:
     """Put all models side by side."""
-    workload, machines = workload_and_machines(args)
+    workload, machines = workload_and_machines(args, count=True)
     found = [api.compare(workload, m, warps_per_sm=args.warps) for m in machines]
     for c in found:
         if not c.predictions:

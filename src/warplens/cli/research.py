@@ -127,17 +127,18 @@ def reproduce(args: argparse.Namespace) -> None:
         ids = papers.item_ids(args.machine)
         return show(args, {"items": ids}, ids)
     found = _reproduced(args)
+    entries = papers.entries(found, args.what) if args.machine is None and not args.disagreements else []
     if args.html:
-        write_whole(Path(args.html), items.page(found, args.machine))
+        write_whole(Path(args.html), items.page(found, args.machine, entries))
     parts: list[RenderableType] = []
     for it in found:
         if not args.disagreements or any(row.verdict == "differs" for row in it.rows):
             parts += items.item(it, all_rows=not args.disagreements)
     counts = papers.counts(found)
     if args.machine is None and any(counts.values()):  # our own tables compare with no paper
-        parts += ["", items.verdicts(counts)]
+        parts += [*(items.contents(entries) if entries else []), "", items.verdicts(counts)]
     verdicts = [[{"what": r.what, "verdict": r.verdict} for r in it.rows] for it in found]
-    show(args, {"items": found, "verdicts": verdicts, "counts": counts}, parts)
+    show(args, {"items": found, "verdicts": verdicts, "counts": counts, "contents": entries}, parts)
     return written(args, pictures=args.html)
 
 

@@ -1,6 +1,7 @@
 """The papers' tables and figures, regenerated, and the validation of all models against measurements.
 
     catalogue         every table and figure by name; `reproduce` makes them
+    contents          every table, figure, listing and example of the papers, and the item of each
     item              what a reproduction is: rows of ours beside theirs, and plots
     volkov_*, hong_kim, sim, kothapalli, lemeire*    one paper each; Lemeire's own simulator and graphs are here too
     coalescing        Hong & Kim's transactions of an access on early GPUs
@@ -14,12 +15,15 @@ of measured launches: a folder under data/h200/suite and a line in validation/ke
 the test set by program before anybody looks.
 """
 
-from warplens.papers.catalogue import item_ids, reproduce
-from warplens.papers.item import Grid, Item, Plot, Row, Series, counts
+from warplens.papers.catalogue import entries, item_ids, reproduce
+from warplens.papers.item import Grid, Item, Plot, Row, Series, counts, line
+from warplens.papers.report.items import register
 from warplens.papers.validation.kernel_errors import KernelError, KernelValidation, validate_kernels
 from warplens.papers.validation.mixes import ModelError, validate
 
 __all__ = [
-    "Grid", "Item", "KernelError", "KernelValidation", "ModelError", "Plot", "Row", "Series", "counts", "item_ids",
-    "reproduce", "validate", "validate_kernels",
+    "Grid", "Item", "KernelError", "KernelValidation", "ModelError", "Plot", "Row", "Series", "counts", "entries",
+    "item_ids", "line", "reproduce", "validate", "validate_kernels",
 ]  # fmt: skip
+
+register()  # items show their pictures in a notebook

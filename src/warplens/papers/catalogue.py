@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError, nearest
+from warplens.papers.contents import Found, contents, found
 from warplens.papers.item import Item
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ _MODULES = (
     "volkov_tables", "volkov_figures", "volkov_evaluation_figures", "hong_kim", "sim", "kothapalli", "lemeire",
     "validation.triton", "validation.gemm",
 )  # fmt: skip
-# Not made unasked: tables of our own measurements, and what takes half a minute of simulation.
-_ASKED = ("triton-", "gemm-", "lemeire-figure-3")
+# Not made unasked: tables of our own measurements, and what takes half a minute or more of simulation.
+_ASKED = ("triton-", "gemm-", "lemeire-figure-3", "lemeire-further-work", "lemeire-compiled-")
 
 
 def _makers() -> dict[str, Callable[[], Item]]:
@@ -62,13 +63,13 @@ def _measured(gpu: str) -> dict[str, Callable[[], Item]]:
 
     def make(function: Callable[[Laboratory], Item], name: str) -> Item:
         try:
-            made = function(lab)
+            item = function(lab)
         except (LookupError, TypeError, ValueError, ZeroDivisionError, WarplensError):
             if lab.complete:
                 raise
             text = "not made: the journal lacks measurements that it needs (`warplens machine measure` goes on with it)"
             return Item(f"{name}-{lab.machine.id}", name, f"{lab.name} by the laboratory", notes=[text])
-        return replace(made, notes=[*made.notes, lab.borrowed]) if lab.borrowed else made
+        return replace(item, notes=[*item.notes, lab.borrowed]) if lab.borrowed else item
 
     named = {_dotted(f"volkov-{f.__name__}".replace("_", "-")): f for f in (since_maxwell, *TABLES, *FIGURES)}
     return {
@@ -94,6 +95,12 @@ def reproduce(which: str | None = None, gpu: str | None = None) -> Iterator[Item
         hint = nearest(which or "", makers) or "; `warplens reproduce --list` shows them"
         raise WarplensError(f"nothing to reproduce under {which!r}{hint}")
     return (function() for function in chosen.values())
+
+
+def entries(items: Sequence[Item], which: str | None) -> list[Found]:
+    """Return the contents of all papers, or of the one that is asked for, with verdicts; nothing for a single item."""
+    papers = {entry.paper for entry in contents()}
+    return found(items, item_ids(), which) if which is None or which in papers else []
 
 
 def _dotted(name: str) -> str:

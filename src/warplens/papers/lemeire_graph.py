@@ -8,6 +8,7 @@ operation = "load"       # a class of the machine files, or an operation of Leme
 [[node]]
 operation = "fp32"
 needs = ["x"]
+warps = [0, 1]           # first and last warp of the block whose graph has it; default: all
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ MOST_NODES = 20_000
 class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
     """One operation. `latency` (cycles until its result is there) and `issue` replace the machine's own.
 
-    `store`: nobody waits for it; it goes to memory. `bytes_per_thread`: the width of an access.
+    `store`: nobody waits for it; it goes to memory. `bytes_per_thread`: the width of an access. `warps`: the first and
+    the last warp of a block that do it, so that warps have different graphs; what needs it in others goes without it.
     """
 
     operation: str
@@ -42,10 +44,16 @@ class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
     issue: _Cycles | None = None
     store: bool = False
     bytes_per_thread: Annotated[int, Meta(ge=1, le=16)] = 4
+    warps: tuple[int, int] | None = None
+
+    @property
+    def label(self) -> str:
+        """The name and the operation."""
+        return f"{self.name}: {self.operation}" if self.name else self.operation
 
 
 class Graph(Struct, frozen=True, forbid_unknown_fields=True):
-    """A graph that every warp runs once, and how many warps do."""
+    """A graph that every warp runs once, or its part of it, and how many warps do."""
 
     grid: _Count
     block: Annotated[int, Meta(ge=1, le=1024)]
@@ -58,6 +66,15 @@ class Graph(Struct, frozen=True, forbid_unknown_fields=True):
     def warps_per_block(self) -> int:
         """Warps of a block."""
         return -(-self.block // WARP)
+
+    def by_warp(self) -> tuple[list[set[int]], list[int]]:
+        """Return the different sets of nodes that warps have, and for each warp of a block which of them is its own."""
+        known: dict[frozenset[int], int] = {}
+        warps = []
+        for warp in range(self.warps_per_block):
+            nodes = frozenset(i for i, x in enumerate(self.nodes) if not x.warps or x.warps[0] <= warp <= x.warps[1])
+            warps.append(known.setdefault(nodes, len(known)))
+        return [set(nodes) for nodes in known], warps
 
     def needs(self) -> list[tuple[int, ...]]:
         """Return for each node the numbers of those it needs; a name that is not there or there twice is refused."""
@@ -102,6 +119,14 @@ def _checked(tree: Any, file: str) -> Graph:
     for i, node in enumerate(graph.nodes):
         if node.bytes_per_thread not in (1, 2, 4, 8, 16):
             raise FileError(f"{file}: node.{i}.bytes_per_thread: 1, 2, 4, 8 or 16, not {node.bytes_per_thread}")
+        first, last = node.warps or (0, 0)
+        if not 0 <= first <= last < graph.warps_per_block:
+            raise FileError(
+                f"{file}: node.{i}.warps: the first and the last warp, 0 to {graph.warps_per_block - 1}, "
+                f"not {node.warps}"
+            )
+    if not all(graph.by_warp()[0]):
+        raise FileError(f"{file}: a warp of the block has no node: give one without `warps`")
     return graph
 
 
@@ -115,19 +140,19 @@ def in_order(names: Sequence[str], needs: Sequence[tuple[int, ...]], graph: str)
     for i, wanted in enumerate(needs):
         if any(not 0 <= n < len(needs) for n in wanted):
             raise WarplensError(f"{graph}: node {i} ({names[i]}) needs a node that is not there")
-    placed: dict[int, None] = {}
+    ordered: dict[int, None] = {}
     doing: dict[int, None] = {}
     for root in range(len(needs)):
-        stack: list[tuple[int, Any]] = [(root, iter(needs[root]))] if root not in placed else []
+        stack: list[tuple[int, Any]] = [(root, iter(needs[root]))] if root not in ordered else []
         if stack:
             doing[root] = None
         while stack:
             node, rest = stack[-1]
-            needed = next((n for n in rest if n not in placed), None)
+            needed = next((n for n in rest if n not in ordered), None)
             if needed is None:
                 stack.pop()
                 doing.pop(node)
-                placed[node] = None
+                ordered[node] = None
             elif needed in doing:
                 circle = [*list(doing)[list(doing).index(needed) :], needed]
                 shown = " needs ".join(f"{n} ({names[n]})" for n in circle)
@@ -135,4 +160,4 @@ def in_order(names: Sequence[str], needs: Sequence[tuple[int, ...]], graph: str)
             else:
                 doing[needed] = None
                 stack.append((needed, iter(needs[needed])))
-    return list(placed)
+    return list(ordered)

@@ -11,7 +11,8 @@ from functools import cache
 
 from warplens.machine import Machine, load_machine
 from warplens.papers.item import Item, Plot, Row, Series, line
-from warplens.papers.lemeire_simulator import from_nodes, matrix_multiplication
+from warplens.papers.lemeire_code import Node
+from warplens.papers.lemeire_simulator import from_nodes
 from warplens.simulator.code import Code
 from warplens.simulator.run import Options
 from warplens.simulator.sampling import kernel
@@ -38,6 +39,33 @@ def configurations(machine: Machine) -> list[tuple[int, int]]:
     return [(size, n) for size in sizes for n in groups if size * n <= sm.warps_max]
 
 
+def matrix_multiplication(tile: int, size: int, *, conflict: bool = False) -> list[Node]:
+    """Return the paper's matrix multiplication (Listing 1): `size` square, tiles of `tile`, inner loop unrolled.
+
+    Per tile: two global loads into local memory, a barrier, `tile` times two local loads and a multiply-add that needs
+    them and the one before, a barrier, the loop's overhead. At the end one store.
+    """
+    local = "local_memory_conflict" if conflict else "local_memory"
+    nodes: list[Node] = []
+
+    def add(operation: str, *needs: int, store: bool = False) -> int:
+        nodes.append(Node(operation, tuple(n for n in needs if n >= 0), store))
+        return len(nodes) - 1
+
+    loop = total = -1
+    for _ in range(size // tile):
+        loads = [add(f"matrix_{m}_{tile}x{tile}", loop) for m in "ab"]
+        stores = [add("local_memory", load) for load in loads]
+        ready = add("barrier", *stores)
+        for _ in range(tile):
+            a, b = add(local, ready), add(local, ready)
+            total = add("fmadd", a, b, total)
+        left = add("barrier", total)
+        loop = add("loop", left)
+    add("memory", total, loop, store=True)
+    return nodes
+
+
 @cache
 def _code(gpu: str, tile: int, conflict: bool) -> Code:
     nodes = matrix_multiplication(tile, SIZE, conflict=conflict)
@@ -49,8 +77,8 @@ def performance(gpu: str, tile: int, groups: int, *, conflict: bool = False) -> 
     machine = load_machine(gpu)
     total = -(-((SIZE // tile) ** 2) // int(machine.chip.sm_count))
     options = Options(policy="round-robin")
-    made = kernel(_code(gpu, tile, conflict), units(machine), options, resident=groups, blocks=total)
-    return 2 * SIZE**3 / (made.cycles / machine.chip.clock_hz) / 1e9
+    found = kernel(_code(gpu, tile, conflict), units(machine), options, resident=groups, blocks=total)
+    return 2 * SIZE**3 / (found.cycles / machine.chip.clock_hz) / 1e9
 
 
 def figure_3() -> Item:

@@ -1,10 +1,14 @@
-"""Lemeire et al.'s simulator: a graph of operations with issue and completion latencies, their Algorithm 1.
+"""Lemeire et al.'s simulator: graphs of operations with issue and completion latencies, their Algorithm 1.
 
 A compute unit is four pipelines (ALU, SFU, local memory, global memory). Each takes an operation of its kind whose
-predecessors have completed, from any warp in turn, and is busy for the issue latency. Nothing else is limited. On the
-engine a warp is one stream per pipeline; the streams wait for one another by the graph's edges. A pipeline takes a
-warp's operations in the graph's order. Unlike the paper's event loop, an idle pipeline waits for the next completion
-instead of asking every cycle. `simulate` takes hand-written graphs too, in this mode and in our own.
+predecessors have completed, from one warp after the other, and is busy for the issue latency. Nothing else is limited.
+On the engine a warp is one stream per pipeline; the streams wait for one another by the graph's edges. A pipeline takes
+a warp's operations in the graph's order. Unlike the paper's event loop, an idle pipeline waits for the next completion
+instead of asking every cycle.
+
+The mode `lemeire-refined` adds two things that the paper leaves for later: a limit on the instructions that a compute
+unit issues per cycle, and a memory latency that grows with the traffic. Graphs come from files (`lemeire_graph`),
+listings, machine code and counts (`lemeire_code`).
 """
 
 from __future__ import annotations
@@ -12,125 +16,74 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.core.errors import MissingField, WarplensError, nearest
 from warplens.machine import KINDS, Machine
 from warplens.machine.papers import LemeireOperation
+from warplens.models.published.volkov_contention import loaded_latency
+from warplens.papers.lemeire_code import OPERATIONS, Graphs, Node, first_half, from_workload
 from warplens.papers.lemeire_graph import Graph, GraphNode, checked, in_order
-from warplens.program.instruction import Instruction
-from warplens.program.listing import parse_listing
 from warplens.simulator.code import Code, Step, Way, straight
-from warplens.simulator.from_workload import alike, step
+from warplens.simulator.from_workload import alike as accesses_of
+from warplens.simulator.from_workload import step
 from warplens.simulator.overlay import overlay
 from warplens.simulator.run import Options
+from warplens.simulator.sampling import BUDGET
 from warplens.simulator.simulation import Simulation, checked_options, checked_warps, simulated_kernel
-from warplens.simulator.units import Units, units
+from warplens.simulator.units import PIPES, Units, units
 from warplens.workload import Workload
 
-Mode = Literal["warplens", "lemeire"]
-MOST_NODES = 100_000  # of a graph of the paper's mode
+Mode = Literal["warplens", "lemeire", "lemeire-refined"]
 PIPELINES = ("alu", "sfu", "local memory", "global memory")
 _PIPELINE = {"cos": 1, "sfu": 1, "local_memory": 2, "local_memory_conflict": 2, "memory": 3}
-# Names in the latency tables, the first that a machine has.
-OPERATIONS = {
-    "fp32": ("fmadd", "fadd"), "int": ("fadd",), "imul": ("fmadd", "fadd"), "sfu": ("cos", "sfu"),
-    "shared": ("local_memory",), "load": ("memory",), "store": ("memory",), "barrier": ("barrier",),
-    "branch": ("loop",),
-}  # fmt: skip
+_ISSUE = PIPES.index("barrier unit")  # of the engine's pipes one that serves the whole SM: here the issue limit
+_RUNS = 6  # at most, for the memory latency under load
+_NEAR = 0.01  # of the memory latency: no further is it from that at the traffic which it leads to
 
-# The same the other way: which class an operation of the paper is.
+# Which class an operation of the paper's tables is.
 CLASSES = {
     "fadd": "fp32", "fmadd": "fp32", "cos": "sfu", "local_memory": "shared", "local_memory_conflict": "shared_2way",
     "memory": "load", "loop": "branch",
 }  # fmt: skip
 
 
-class Node(Struct, frozen=True):
-    """One operation of a graph: its name in the latency tables, the nodes it needs, whether it is a store.
-
-    Cycles that are given replace those of the tables.
-    """
-
-    operation: str
-    needs: tuple[int, ...] = ()
-    store: bool = False
-    issue_cycles: float | None = None
-    completion_cycles: float | None = None
-
-
 def from_nodes(
     nodes: Sequence[Node], latencies: Mapping[str, LemeireOperation], warps_per_group: int, name: str = "graph"
 ) -> Code:
     """Return the code of a graph; every warp of a group runs the same one."""
-    order = in_order([x.operation for x in nodes], [x.needs for x in nodes], name)
-    place = {node: i for i, node in enumerate(order)}
-    steps, streams = [], [_stream(nodes[n].operation) for n in order]
-    for n in order:
-        x = nodes[n]
-        issue, completion = _cycles(x, latencies, name)
-        steps.append(
-            Step(
-                label=x.operation,
-                holds=issue,
-                stall=issue,
-                latency=completion,
-                read=issue if x.store else completion,
-                waits=tuple((place[m], 0.0) for m in x.needs),
-                values=(place[n],),
-            )
-        )
-    # The engine walks straight runs: a pipeline's operations, one behind the other.
-    ways = []
-    for pipeline in range(len(PIPELINES)):
-        mine = [i for i, s in enumerate(streams) if s == pipeline]
-        ways.append(Way([([(i, i + 1) for i in mine], 1)] if mine else []))
-    return Code(name=name, steps=steps, ways=ways, blocks=[[0] * warps_per_group], streams=len(PIPELINES))
+    return from_graphs([nodes], [[0] * warps_per_group], latencies, name)
 
 
-def from_listing(code: Sequence[Instruction], machine: Machine, warps_per_group: int, name: str) -> Code:
-    """Return the code of a listing: each instruction a node, each register it reads an edge."""
-    if not machine.lemeire:
-        raise machine.missing("the paper's mode", "lemeire")
-    writer: dict[str, int] = {}
-    nodes = []
-    for i, x in enumerate(code):
-        if x.kind not in OPERATIONS:
-            raise WarplensError(f"{name}: {x.text!r} is none of the paper's operations")
-        known = OPERATIONS[x.kind]
-        operation = next((o for o in known if o in machine.lemeire), known[0])
-        needs = tuple(dict.fromkeys(writer[r] for r in x.reads if r in writer))
-        nodes.append(Node(operation, needs, x.kind == "store"))
-        writer.update((r, i) for r in x.writes)
-    return from_nodes(nodes, machine.lemeire, warps_per_group, name)
-
-
-def matrix_multiplication(tile: int, size: int, *, conflict: bool = False) -> list[Node]:
-    """Return the paper's matrix multiplication (Listing 1): `size` square, tiles of `tile`, inner loop unrolled.
-
-    Per tile: two global loads into local memory, a barrier, `tile` times two local loads and a multiply-add that needs
-    them and the one before, a barrier, the loop's overhead. At the end one store.
-    """
-    local = "local_memory_conflict" if conflict else "local_memory"
-    nodes: list[Node] = []
-
-    def add(operation: str, *needs: int, store: bool = False) -> int:
-        nodes.append(Node(operation, tuple(n for n in needs if n >= 0), store))
-        return len(nodes) - 1
-
-    loop = total = -1
-    for _ in range(size // tile):
-        loads = [add(f"matrix_{m}_{tile}x{tile}", loop) for m in "ab"]
-        stores = [add("local_memory", load) for load in loads]
-        ready = add("barrier", *stores)
-        for _ in range(tile):
-            a, b = add(local, ready), add(local, ready)
-            total = add("fmadd", a, b, total)
-        left = add("barrier", total)
-        loop = add("loop", left)
-    add("memory", total, loop, store=True)
-    return nodes
+def from_graphs(
+    graphs: Sequence[Sequence[Node]],
+    blocks: list[list[int]],
+    latencies: Mapping[str, LemeireOperation],
+    name: str = "graph",
+) -> Code:
+    """Return the code of some graphs; `blocks` has for each kind of group the graph of each of its warps."""
+    steps, streams = list[Step](), list[Way]()
+    for nodes in graphs:
+        order = in_order([x.operation for x in nodes], [x.needs for x in nodes], name)
+        slot = {node: i for i, node in enumerate(order)}
+        pipelines: list[list[tuple[int, int]]] = [[] for _ in PIPELINES]
+        for n in order:
+            x = nodes[n]
+            issue, completion = _cycles(x, latencies, name)
+            pipelines[_pipeline(x)].append((len(steps), len(steps) + 1))
+            steps.append(
+                Step(
+                    label=x.label or x.operation, line=x.line, holds=issue, stall=issue, latency=completion,
+                    read=issue if x.store else completion, waits=tuple((slot[m], 0.0) for m in x.needs),
+                    values=(slot[n],),
+                )
+            )  # fmt: skip
+        # The engine gives every stream of a warp as many slots: their number has to be a multiple of the streams'.
+        spare = -len(nodes) % len(PIPELINES)
+        steps[-1] = replace(steps[-1], values=(*steps[-1].values, *range(len(nodes), len(nodes) + spare)))
+        # The engine walks straight runs: a pipeline's operations, one behind the other.
+        streams += [Way([(runs, 1)] if runs else []) for runs in pipelines]
+    return Code(name=name, steps=steps, ways=streams, blocks=blocks, streams=len(PIPELINES))
 
 
 def _cycles(x: Node, latencies: Mapping[str, LemeireOperation], name: str) -> tuple[float, float]:
@@ -145,8 +98,10 @@ def _cycles(x: Node, latencies: Mapping[str, LemeireOperation], name: str) -> tu
     return issue, completion
 
 
-def _stream(operation: str) -> int:
-    return 3 if operation.startswith("matrix") else _PIPELINE.get(operation, 0)
+def _pipeline(x: Node) -> int:
+    if x.pipeline is not None:
+        return x.pipeline
+    return 3 if x.operation.startswith("matrix") else _PIPELINE.get(x.operation, 0)
 
 
 def from_graph(graph: Graph, units: Units) -> Code:
@@ -156,32 +111,38 @@ def from_graph(graph: Graph, units: Units) -> Code:
     steps = []
     for n in order:
         node = graph.nodes[n]
-        base = step(kinds[n], _label(node), units, alike(kinds[n], node.bytes_per_thread))
+        base = step(kinds[n], node.label, units, accesses_of(kinds[n], node.bytes_per_thread))
         waits = tuple((m, _beyond(graph.nodes[m], kinds[m], kinds[n], units.machine)) for m in needs[n])
-        holds = node.issue or base.holds
-        made = () if kinds[n] == "store" else (n,)
+        issue = node.issue or base.holds
+        values = () if kinds[n] == "store" else (n,)
         steps.append(
-            replace(base, waits=waits, values=made, latency=node.latency or base.latency, holds=holds,
-                    stall=max(base.stall, holds))
+            replace(base, waits=waits, values=values, latency=node.latency or base.latency, holds=issue,
+                    stall=max(base.stall, issue))
         )  # fmt: skip
-    return Code(name=graph.name, steps=steps, ways=[straight(steps)], blocks=[[0] * graph.warps_per_block])
+    if not any(node.warps for node in graph.nodes):
+        return Code(name=graph.name, steps=steps, ways=[straight(steps)], blocks=[[0] * graph.warps_per_block])
+    nodes_of, warps = graph.by_warp()
+    runs = [[(i, i + 1) for i, n in enumerate(order) if n in of] for of in nodes_of]
+    return Code(name=graph.name, steps=steps, ways=[Way([(each, 1)]) for each in runs], blocks=[warps])
 
 
 def from_graph_as_lemeire(graph: Graph, machine: Machine) -> Code:
     """Return the code of a graph in the paper's mode: a class stands for the operation of its tables."""
-    nodes = []
-    for node, wanted in zip(graph.nodes, graph.needs(), strict=True):
-        known = (node.operation, *OPERATIONS.get(node.operation, ()))
-        operation = next((name for name in known if name in machine.lemeire), known[-1])
-        store = node.store or node.operation == "store"
-        nodes.append(Node(operation, wanted, store, node.issue, node.latency))
-    if not machine.lemeire and any(node.issue_cycles is None or node.completion_cycles is None for node in nodes):
-        raise machine.missing("the paper's mode", "lemeire")
-    return from_nodes(nodes, machine.lemeire, graph.warps_per_block, graph.name)
-
-
-def _label(node: GraphNode) -> str:
-    return f"{node.name}: {node.operation}" if node.name else node.operation
+    graphs, (nodes_of, warps), needs = list[list[Node]](), graph.by_warp(), graph.needs()
+    for chosen in nodes_of:
+        number = {n: i for i, n in enumerate(sorted(chosen))}
+        nodes = []
+        for n in number:
+            node = graph.nodes[n]
+            known = (node.operation, *OPERATIONS.get(node.operation, ()))
+            operation = next((name for name in known if name in machine.lemeire), known[-1])
+            wanted = tuple(number[m] for m in needs[n] if m in number)
+            store = node.store or node.operation == "store"
+            nodes.append(Node(operation, wanted, store, node.issue, node.latency))
+        if not machine.lemeire and any(x.issue_cycles is None or x.completion_cycles is None for x in nodes):
+            raise machine.missing("the paper's mode", "lemeire")
+        graphs.append(nodes)
+    return from_graphs(graphs, [warps], machine.lemeire, graph.name)
 
 
 def _class(node: GraphNode, graph: str) -> str:
@@ -191,10 +152,10 @@ def _class(node: GraphNode, graph: str) -> str:
     return "store" if node.store else kind
 
 
-def _beyond(made: GraphNode, kind: str, consumer: str, machine: Machine) -> float:
+def _beyond(producer: GraphNode, kind: str, consumer: str, machine: Machine) -> float:
     """Return what a consumer of this class waits longer than others for the result."""
     try:
-        return 0.0 if made.latency else machine.latency_cycles(kind, consumer) - machine.latency_cycles(kind)
+        return 0.0 if producer.latency else machine.latency_cycles(kind, consumer) - machine.latency_cycles(kind)
     except MissingField:
         return 0.0
 
@@ -208,56 +169,111 @@ def simulate(
     changes: Mapping[str, float] | None = None,
     options: Options | None = None,
 ) -> Simulation:
-    """Simulate a graph in either mode, or a workload with a listing in the paper's mode."""
+    """Simulate a graph in any mode, or a workload in one of the paper's modes."""
     machine, workload = overlay(machine, work if isinstance(work, Workload) else None, changes or {})
     checked_warps(machine, warps_per_sm)
     options = checked_options(options or Options())
-    if mode == "lemeire":
-        options = _in_turn(options)
+    if mode != "warplens":
+        if options.policy not in (None, "round-robin"):
+            raise WarplensError(f"the paper's mode takes warps in turn (round-robin): no policy {options.policy!r}")
+        options = replace(options, policy="round-robin")
     if isinstance(work, Graph):
-        made = _graph(checked(work), machine, warps_per_sm, mode, options)
-    elif mode == "lemeire" and workload is not None:
-        made = _paper(workload, machine, warps_per_sm, options)
+        found = _graph(checked(work), machine, warps_per_sm, mode, options)
+    elif mode != "warplens" and workload is not None:
+        found = _workload(workload, machine, warps_per_sm, mode, options)
     else:
-        raise WarplensError("the paper's mode takes a workload with a listing")
-    return replace(made, changes=dict(changes or {}))
-
-
-def _in_turn(options: Options) -> Options:
-    """Return the options with the paper's policy: warps in turn and nothing else."""
-    if options.policy not in (None, "round-robin"):
-        raise WarplensError(f"the paper's mode takes warps in turn (round-robin): no policy {options.policy!r}")
-    return replace(options, policy="round-robin")
-
-
-def _paper(workload: Workload, machine: Machine, warps: float | None, options: Options) -> Simulation:
-    if not workload.warps:
-        raise WarplensError(f"{workload.name}: the paper's mode takes a workload with a listing")
-    launch = workload.launch
-    if len(workload.warps) > 1:
-        raise WarplensError(
-            f"{workload.name}: in the paper's mode all warps run one graph: no {len(workload.warps)} listings"
-        )
-    body, turns = parse_listing(workload.warps[0].listing, workload.name), max(1, round(float(workload.iterations)))
-    if len(body) * turns > MOST_NODES:
-        raise WarplensError(
-            f"{workload.name}: in the paper's mode loops are unrolled: {turns:,} turns of {len(body):,} instructions "
-            f"are more than {MOST_NODES:,}"
-        )
-    code = body * turns
-    per_group = 1 if launch is None else int(launch.warps_per_block)
-    made = from_listing(code, machine, per_group, workload.name)
-    groups = 1 if launch is None else int(launch.blocks)
-    fits = 1 if launch is None else max(1, int((warps or machine.sm.warps_max) // per_group))
-    return simulated_kernel(made, units(machine), options, fits, groups, "lemeire")
+        raise WarplensError("mode warplens takes a graph here; `warplens.simulate` takes workloads")
+    return replace(found, changes=dict(changes or {}))
 
 
 def _graph(graph: Graph, machine: Machine, warps: float | None, mode: Mode, options: Options) -> Simulation:
-    made = units(machine)
-    code = from_graph_as_lemeire(graph, machine) if mode == "lemeire" else from_graph(graph, made)
+    engine = units(machine)
+    code = from_graph(graph, engine) if mode == "warplens" else from_graph_as_lemeire(graph, machine)
+    if mode == "lemeire-refined":
+        code, engine = _issued(code), _with_issue_limit(engine)
     most = int((warps or machine.sm.warps_max) // graph.warps_per_block)
     if most < 1:
         raise WarplensError(f"{graph.name}: a block of {graph.warps_per_block} warps does not fit on an SM")
     fits = most if warps else graph.blocks_per_sm or min(most, int(machine.sm.blocks_max or most))
     options = replace(options, strict_barriers=True)
-    return simulated_kernel(code, made, options, fits, graph.grid, mode)
+    return simulated_kernel(code, engine, options, fits, graph.grid, mode)
+
+
+def _workload(workload: Workload, machine: Machine, warps: float | None, mode: Mode, options: Options) -> Simulation:
+    """Simulate a workload; refined, with the memory latency at the traffic that it makes, found by a few runs."""
+    if not machine.lemeire:
+        raise machine.missing("the paper's mode", "lemeire")
+
+    def timed(memory: float | None = None) -> Simulation:
+        tables = dict(machine.lemeire)
+        if memory is not None:
+            tables["memory"] = replace(tables["memory"], completion_cycles=memory)
+        return _timed(from_workload(workload, machine, tables, warps), machine, mode, options)
+
+    found, curve = timed(), machine.contention
+    if mode == "lemeire" or not found.dram_bytes_per_second:
+        return found
+    if curve is None:
+        missing = f"{machine.id} has no [contention]: the latency of memory does not grow with its traffic"
+        return replace(found, notes=[*found.notes, missing])
+    unloaded = memory = machine.lemeire["memory"].completion_cycles
+    below, above = unloaded, float("inf")  # latencies less and more than their traffic leads to
+    runs = list[tuple[float, Simulation]]()
+    for _ in range(_RUNS):
+        traffic = min(found.dram_bytes_per_second, 0.98 * curve.c_bytes_per_second)
+        loaded = float(loaded_latency(curve, traffic, unloaded))
+        runs.append((abs(loaded / memory - 1), found))
+        if runs[-1][0] <= _NEAR:
+            break
+        below, above = (max(below, memory), above) if loaded > memory else (below, min(above, memory))
+        memory = loaded if above == float("inf") else (below + above) / 2
+        found = timed(memory)
+    return min(runs, key=lambda one: one[0])[1]
+
+
+def _timed(graphs: Graphs, machine: Machine, mode: Mode, options: Options) -> Simulation:
+    """Simulate the groups of a kernel, or a steady state by the difference of two lengths."""
+    engine, sms = units(machine), int(machine.chip.sm_count)
+    if mode == "lemeire-refined":
+        engine = _with_issue_limit(engine)
+
+    def run(groups: int, *, full: bool, of: Graphs = graphs) -> Simulation:
+        code = from_graphs(of.nodes, of.blocks, machine.lemeire, of.name)
+        code = _issued(code) if mode == "lemeire-refined" else code
+        return simulated_kernel(
+            code, engine, replace(options, full=full), of.at_once, min(groups * sms, of.groups), mode
+        )
+
+    on_sm, at_once, warps = -(-graphs.groups // sms), graphs.at_once, len(graphs.blocks[0])
+    moved = [sum(graphs.dram_bytes[graph] for graph in block) for block in graphs.blocks if graphs.dram_bytes] or [0.0]
+    if graphs.bodies:
+        found = run(1, full=True)
+        cycles = (found.cycles - run(1, full=True, of=first_half(graphs)).cycles) / (graphs.bodies / 2 * warps)
+        found = replace(found, per="body and SM")
+        bytes_moved = graphs.dram_bytes[0] / graphs.bodies * sms
+    else:
+        size = sum(len(graphs.nodes[graph]) for graph in graphs.blocks[0]) * min(at_once, on_sm)
+        few = on_sm % at_once + at_once
+        if size <= BUDGET / 3 or options.full or on_sm <= few + at_once:
+            found = run(on_sm, full=options.full or size > BUDGET / 3)
+            cycles = found.cycles
+        else:  # a round is too long for many of them: two numbers of rounds, and the line through both
+            first, found = run(few, full=True), run(few + at_once, full=True)
+            cycles = first.cycles + (found.cycles - first.cycles) * (on_sm - few) / at_once
+            note = f"groups extrapolated: {few + at_once} of {on_sm} were simulated"
+            found = replace(found, notes=[*found.notes, note])
+        bytes_moved = sum(moved) / len(moved) * graphs.groups
+    seconds = cycles / machine.chip.clock_hz
+    return replace(found, cycles=cycles, seconds=seconds, dram_bytes_per_second=bytes_moved / seconds)
+
+
+def _with_issue_limit(engine: Units) -> Units:
+    """Return the engine's units with a pipe that takes as many instructions per cycle as the SM issues."""
+    pipes = engine.pipes.copy()
+    pipes.interval[_ISSUE], pipes.places[_ISSUE], pipes.shared[_ISSUE] = 1.0 / engine.machine.issue_ipc(), 0, True
+    return replace(engine, pipes=pipes)
+
+
+def _issued(code: Code) -> Code:
+    """Return the code with every operation in the pipe of the issue limit."""
+    return replace(code, steps=[replace(x, pipe=_ISSUE) for x in code.steps])

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape as escape_html
+from typing import Any
 
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.text import Text
 
 from warplens.core.units import number, quantity
+from warplens.papers.contents import Found, tally
 from warplens.papers.item import Item, Row, counts
 from warplens.report.page import markup
 from warplens.report.page.markup import Section, document, joined, tag
 from warplens.report.page.svg import figure
 from warplens.report.terminal import table
 
-_MARKS = {"digit": "=", "near": "≈", "differs": "≠", "formula": "=", "measured": "", "ours": ""}
+_MARKS = {"digit": "=", "near": "≈", "differs": "≠"}
 
 
 def item(it: Item, *, all_rows: bool = True) -> list[RenderableType]:
@@ -37,26 +40,39 @@ def item(it: Item, *, all_rows: bool = True) -> list[RenderableType]:
 
 def _row(r: Row) -> list[RenderableType]:
     unit = f" {r.unit}" if r.unit else ""
-    mark = Text(_MARKS[r.verdict], {"differs": "bold red", "near": "yellow"}.get(r.verdict, "green"))
+    mark = Text(_MARKS.get(r.verdict, ""), {"differs": "bold red", "near": "yellow"}.get(r.verdict, "green"))
     return [r.what, f"{number(r.ours, 5)}{unit}", r.paper or "", r.difference, mark, _note(r)]
 
 
 def _note(r: Row) -> str:
-    return r.note or ("measured by the paper" if r.measured else "")
+    return r.note or ("measured by the paper" if r.measured else "an input, as printed" if r.given else "")
 
 
 def verdicts(totals: dict[str, int]) -> Text:
-    """Render the sum of all verdicts in one line."""
-    compared = totals["digit"] + totals["near"] + totals["differs"]
+    """Render the sum of all verdicts in one sentence; inputs are not among the numbers that agree."""
     return Text(
-        f"{compared} printed numbers: {totals['digit']} to the digit, {totals['near']} within 2 %, "
-        f"{totals['differs']} disagree; {totals['formula']} values of printed formulas agree; "
-        f"{totals['measured']} measurements stand beside the models",
+        f"{_compared(totals)}; {totals['formula']} values of printed formulas agree; "
+        f"{totals['measured']} measurements stand beside the models; {totals['given']} printed inputs are not counted",
         "bold",
     )
 
 
-def page(items: Sequence[Item], gpu: str | None = None) -> str:
+def _compared(totals: dict[str, int]) -> str:
+    compared = totals["digit"] + totals["near"] + totals["differs"]
+    return (
+        f"{compared} printed numbers: {totals['digit']} to the digit, {totals['near']} within 2 %, "
+        f"{totals['differs']} disagree"
+    )
+
+
+def contents(entries: Sequence[Found]) -> list[RenderableType]:
+    """Render what papers have, each table, figure and example with its verdict, and the count by paper."""
+    rows = [[e.paper, e.number, e.item, e.verdict] for e in entries]
+    counted: list[RenderableType] = [Text(f"{paper}: {said}", "bold") for paper, said in tally(entries).items()]
+    return ["", table(["paper", "", "item", "verdict"], rows, set()), "", *counted]
+
+
+def page(items: Sequence[Item], gpu: str | None = None, entries: Sequence[Found] = ()) -> str:
     """Return the page of reproduced tables and figures, the disagreements first; or the page of a measured GPU."""
     sections = [_section(it) for it in items]
     if gpu is not None:
@@ -64,22 +80,37 @@ def page(items: Sequence[Item], gpu: str | None = None) -> str:
         said = "Points are measured, curves are modelled. Every number comes from the journal that ships."
         return document(title, tag("header", tag("h1", title), tag("p", said)), sections)
     title, totals = "The papers' tables and figures, regenerated", counts(items)
-    compared = totals["digit"] + totals["near"] + totals["differs"]
-    answer = (
-        f"{compared} printed numbers: {totals['digit']} to the digit, {totals['near']} within 2 %, "
-        f"{totals['differs']} disagree"
-    )
+    answer = _compared(totals)
     more = (
         f"{totals['formula']} values of printed formulas agree as well. {totals['measured']} further numbers are the "
-        "papers' own measurements, shown beside the models. Disagreements carry a note."
+        f"papers' own measurements, shown beside the models; {totals['given']} are inputs. Disagreements carry a note."
     )
     wrong = [[it.id, *_cells(row)] for it in items for row in it.rows if row.verdict == "differs"]
     if wrong:
         body = markup.table(["item", "", "ours", "paper", "difference", "note"], wrong, (2, 3, 4))
         heading = "Where the papers and we disagree"
         sections.insert(0, Section("disagreements", "Disagreements", heading, body))
+    if entries:
+        counted = [tag("p", f"{paper}: {said}") for paper, said in tally(entries).items()]
+        body = markup.table(
+            ["paper", "", "item", "verdict"], [[e.paper, e.number, e.item, e.verdict] for e in entries], ()
+        )
+        sections.insert(0, Section("contents", "Contents", "The papers' contents", joined((*counted, body))))
     top = tag("header", tag("h1", title), tag("p", answer, class_="answer"), tag("p", more, class_="dim"))
     return document(title, top, sections)
+
+
+def register() -> None:
+    """Give items their notebook view: their page in a frame."""
+    kind: Any = Item
+    kind._repr_html_ = lambda it: (
+        f'<iframe srcdoc="{escape_html(page_of(it))}" style="border: 0; width: 100%; height: 40em"></iframe>'
+    )
+
+
+def page_of(it: Item) -> str:
+    """Return the page of one item."""
+    return document(it.title, tag("header", tag("h1", it.title)), [_section(it)])
 
 
 def _section(it: Item) -> Section:

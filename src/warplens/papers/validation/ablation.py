@@ -138,7 +138,7 @@ def without(machine: Machine, mechanism: str) -> Machine:
 
 
 def lacks(machine: Machine, mechanism: str) -> bool:
-    """Whether a machine has no number of a mechanism anyway."""
+    """Return whether a machine lacks every number of a mechanism."""
     bare = without(machine, mechanism)
     return all(getattr(bare, name) == getattr(machine, name) for name in bare.__struct_fields__ if name != "sources")
 
@@ -158,10 +158,10 @@ def ablate(
     return compared(points(launches(machine.id)[::every], runs, processes=processes, watch=watch))
 
 
-def compared(made: Sequence[Point]) -> list[Ablation]:
+def compared(predicted: Sequence[Point]) -> list[Ablation]:
     """Return the error of each run beside that of all mechanisms, what is worth most on the train set first."""
     by_run: dict[str, dict[str, Point]] = {}
-    for p in made:
+    for p in predicted:
         by_run.setdefault(p.run, {})[p.launch] = p
     base, found = by_run[ALL], []
     for run, all_of_it in by_run.items():

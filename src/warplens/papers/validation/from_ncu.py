@@ -20,14 +20,14 @@ from warplens.papers.validation.stored import read
 def measured_launches(gpu: str = "h200", every: int = 1) -> list[Launch]:
     """Return the launches that ncu counted, with its counts and their times with a cold L2."""
     known = read(f"{measured_folder(gpu)}/ncu.json.gz")["launches"]
-    made = []
+    cold = []
     for launch in launches(gpu)[::every]:
         if launch.name in known and launch.cold_seconds is not None:
             record = known[launch.name]
             columns = {name: record[name] for name in INSTRUCTION if name in record}
             workload = with_measured(launch.workload, columns, record["counters"])
-            made.append(replace(launch, workload=workload, seconds=launch.cold_seconds))
-    return made
+            cold.append(replace(launch, workload=workload, seconds=launch.cold_seconds))
+    return cold
 
 
 def validate_ncu(
@@ -39,16 +39,16 @@ def validate_ncu(
     counted, measured = launches(machine.id)[::every], measured_launches(machine.id, every)
     total = len(counted) + len(measured)
     report = watch or (lambda done, total: None)
-    made = points(
+    predicted = points(
         counted,
         [Run(f"{n}, emulated, warm", n, machine) for n in names],
         processes=processes,
         watch=lambda done, _: report(done, total),
     )
-    made += points(
+    predicted += points(
         measured,
         [Run(f"{n}, from ncu, cold", n, machine) for n in names],
         processes=processes,
         watch=lambda done, _: report(len(counted) + done, total),
     )
-    return errors(made)
+    return errors(predicted)

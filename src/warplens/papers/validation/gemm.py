@@ -37,11 +37,11 @@ def table() -> Item:
     rows, hidden = [], []
     for launch in [*launches(), *triton_launches()]:
         if launch.name in known:
-            made = 1e6 * float(predict(launch.workload, gpu, MODEL).seconds or 0.0)
+            predicted = 1e6 * float(predict(launch.workload, gpu, MODEL).seconds or 0.0)
             if launch in triton_launches() or launch.part == "train":
-                rows.append(_cells(launch, known[launch.name], made))
+                rows.append(_cells(launch, known[launch.name], predicted))
             else:
-                hidden.append(abs(made / (1e6 * launch.seconds) - 1))
+                hidden.append(abs(predicted / (1e6 * launch.seconds) - 1))
     head = [
         "launch",
         "m x n x k",

@@ -27,7 +27,7 @@ _WORST = 12
 
 
 class KernelError(Struct, frozen=True, kw_only=True):
-    """How far one model is off over the launches of a set, or of a `group` of it, in percent of the measured time."""
+    """Error of one model over the launches of a set, or of a `group` of it, in percent of the measured time."""
 
     model: str
     part: Part
@@ -44,7 +44,7 @@ class KernelError(Struct, frozen=True, kw_only=True):
 
 
 class Agreement(Struct, frozen=True):
-    """How near the closed form is to the simulated one, over the launches of a set."""
+    """Difference of the closed form from the simulated one, over the launches of a set."""
 
     part: Part
     launches: int
@@ -84,31 +84,33 @@ def validate_kernels(
         if name not in MODELS:
             raise WarplensError(f"unknown model {name!r}{nearest(name, MODELS)}")
     machine = load_machine(gpu)
-    made = points(launches(machine.id)[::every], [Run(n, n, machine) for n in names], processes=processes, watch=watch)
-    return judged(machine.id, made)
+    predicted = points(
+        launches(machine.id)[::every], [Run(n, n, machine) for n in names], processes=processes, watch=watch
+    )
+    return judged(machine.id, predicted)
 
 
-def judged(gpu: str, made: Sequence[Point]) -> KernelValidation:
+def judged(gpu: str, predicted: Sequence[Point]) -> KernelValidation:
     """Make the tables of points."""
-    ours = [name for name in OURS if any(p.run == name for p in made)]
-    main = [p for p in made if p.run in ours[:1]]
+    ours = [name for name in OURS if any(p.run == name for p in predicted)]
+    main = [p for p in predicted if p.run in ours[:1]]
     return KernelValidation(
         gpu=gpu,
-        errors=errors(made),
-        by_bound=groups([p for p in made if p.run in ours], lambda p: p.bound),
-        by_kind=groups([p for p in made if p.run in ours], lambda p: p.family),
+        errors=errors(predicted),
+        by_bound=groups([p for p in predicted if p.run in ours], lambda p: p.bound),
+        by_kind=groups([p for p in predicted if p.run in ours], lambda p: p.family),
         worst=sorted((p for p in main if p.part == "train"), key=lambda p: -abs(p.log_ratio))[:_WORST],
-        agreement=agreement(made),
-        coverage=[c for name in ours for c in coverage([p for p in made if p.run == name])],
-        outdated=[n for n in ours if outdated([p for p in made if p.run == n], shipped())],
-        points=list(made),
+        agreement=agreement(predicted),
+        coverage=[c for name in ours for c in coverage([p for p in predicted if p.run == name])],
+        outdated=[n for n in ours if outdated([p for p in predicted if p.run == n], shipped())],
+        points=list(predicted),
     )
 
 
-def errors(made: Iterable[Point]) -> list[KernelError]:
+def errors(predicted: Iterable[Point]) -> list[KernelError]:
     """Return the error of each run over each set, the most accurate on the test set first."""
     by_run: dict[str, list[Point]] = {}
-    for p in made:
+    for p in predicted:
         by_run.setdefault(p.run, []).append(p)
     found = [
         error(run, part, chosen)
@@ -120,10 +122,10 @@ def errors(made: Iterable[Point]) -> list[KernelError]:
     return sorted(found, key=lambda e: (order.get(e.model, np.inf), e.model, e.part == "train"))
 
 
-def groups(made: Iterable[Point], of: Callable[[Point], str]) -> list[KernelError]:
+def groups(predicted: Iterable[Point], of: Callable[[Point], str]) -> list[KernelError]:
     """Return the error by group, the commonest first; of the test set no group of fewer than three launches."""
     found: dict[tuple[str, str, Part], list[Point]] = {}
-    for p in made:
+    for p in predicted:
         found.setdefault((p.run, of(p), p.part), []).append(p)
     kept = {key: chosen for key, chosen in found.items() if key[2] == "train" or len(chosen) >= _FEWEST}
     order = {key[:2]: sum(len(v) for k, v in kept.items() if k[:2] == key[:2]) for key in kept}
@@ -154,14 +156,14 @@ def error(run: str, part: Part, chosen: Sequence[Point], group: str = "") -> Ker
     )
 
 
-def agreement(made: Iterable[Point]) -> list[Agreement]:
+def agreement(predicted: Iterable[Point]) -> list[Agreement]:
     """Return how near `warplens-fast` is to `warplens`, where both spoke."""
-    seconds = {(p.run, p.launch): p.seconds for p in made}
+    seconds = {(p.run, p.launch): p.seconds for p in predicted}
     found = []
     for part in PARTS:
         off = [
             100 * abs(seconds["warplens-fast", p.launch] / p.seconds - 1)
-            for p in made
+            for p in predicted
             if p.run == "warplens" and p.part == part and ("warplens-fast", p.launch) in seconds
         ]
         if off:

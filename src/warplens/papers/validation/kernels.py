@@ -42,12 +42,12 @@ class Launch(Struct, frozen=True):
 
     @property
     def part(self) -> Part:
-        """Whether it is in the test set."""
+        """`test` or `train`."""
         return "test" if is_test(self.kernel) else "train"
 
     @property
     def family(self) -> str:
-        """What kind of kernel it is: the folder of examples/ that its source is in."""
+        """Kind of kernel: the folder of examples/ that its source is in."""
         folder = PurePosixPath(self.workload.source).parent.as_posix().removeprefix("examples").strip("/")
         return folder or "saxpy"
 
@@ -59,7 +59,7 @@ class _Workloads(Struct):
 
 
 def is_test(kernel: str) -> bool:
-    """Whether a kernel belongs to the test set: one in three, by a hash of its name."""
+    """Return whether a kernel belongs to the test set: one in three, by a hash of its name."""
     return hashlib.sha256(kernel.encode()).digest()[0] % 3 == 0
 
 

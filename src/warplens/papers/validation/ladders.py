@@ -1,7 +1,7 @@
-"""Ladders: optimisations that were really applied and timed, beside what the advisor said of them before.
+"""Ladders: optimisations that were applied and timed, beside the advice on the kernel before each.
 
 A step is a launch before and after, and the remedies that lie between (files/ladders.toml). The advice is asked of the
-kernel before, the measured speedup is the time before over the time after. What comes of it:
+kernel before, the measured speedup is the time before over the time after. Reported are:
 
 - how many predicted speedups are within 20 % of the measured ones
 - whether the remedy that helped most is among the first three that the advisor names
@@ -79,22 +79,22 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     @property
     def close(self) -> bool:
-        """Whether the predicted speedup is within 20 % of the measured one."""
+        """True if the predicted speedup is within 20 % of the measured one."""
         return self.predicted is not None and abs(self.predicted / self.measured - 1) <= CLOSE
 
     @property
     def bad(self) -> bool:
-        """Whether more than 10 % were promised and time was lost."""
+        """True if more than 10 % were promised and time was lost."""
         return self.predicted is not None and self.predicted > BAD and self.measured < 1
 
     @property
     def named(self) -> bool:
-        """Whether the advisor named it among its first three."""
+        """True if the advisor named it among its first three."""
         return self.rank is not None and self.rank <= FIRST
 
 
 class Order(Struct, frozen=True):
-    """How well predicted times order the variants of one kernel.
+    """Order of one kernel's variants by predicted times, against the measured one.
 
     `rank_correlation` is Spearman's; `chosen_percent` how much longer than the best the chosen variant takes.
     """
@@ -166,16 +166,16 @@ def climb(
     missing = sorted({name for _, s in steps for name in (s.before, s.after) if name not in known})
     steps = [(name, s) for name, s in steps if s.before in known and s.after in known]
     best = _best(known, [s for _, s in steps])
-    made, given = list[Outcome](), dict[str, Advised]()
+    outcomes, given = list[Outcome](), dict[str, Advised]()
     for done, (name, step) in enumerate(steps, start=1):
         if step.before not in given:
             given[step.before] = advise(known[step.before].workload, machine, simulated=2 if simulated else 0)
-        made.append(_outcome(name, step, known, machine, given[step.before], best[step.before] is step, simulated))
+        outcomes.append(_outcome(name, step, known, machine, given[step.before], best[step.before] is step, simulated))
         if watch is not None:
             watch(done, len(steps))
     orders = _orders(known, machine, simulated) if part is None else ()
     chart = {f"K{k}": b for k, n in enumerate(REDUCTIONS) if (b := benefits(known[n].workload, machine)) is not None}
-    return Climbed(tuple(made), tuple(orders), chart, tuple(missing))
+    return Climbed(tuple(outcomes), tuple(orders), chart, tuple(missing))
 
 
 def part_of(step: Step) -> Part:
@@ -202,14 +202,14 @@ def _outcome(
     predicted, silent = None, "" if step.remedies else "no remedy of ours speaks of it"
     if step.remedies:
         before = known[step.before].workload
-        made = tried(before, machine, step.remedies, base=given.base, like=step.like, simulated=simulated)
-        if isinstance(made, Refusal):  # advice too: it would buy nothing
-            predicted, silent = 1.0, made.reason
+        both = tried(before, machine, step.remedies, base=given.base, like=step.like, simulated=simulated)
+        if isinstance(both, Refusal):  # advice too: it would buy nothing
+            predicted, silent = 1.0, both.reason
         else:
-            predicted = float(made[0].cycles or 0.0) / float(made[1].cycles or 1.0)
+            predicted = float(both[0].cycles or 0.0) / float(both[1].cycles or 1.0)
     estimates = [e for name in step.remedies if (e := _estimate(step.before, name)) is not None]
-    places = [
-        place for place, a in enumerate(given.helpful, start=1)
+    ranks = [
+        rank_of for rank_of, a in enumerate(given.helpful, start=1)
         if {a.name, *(form.name for form in given.forms(a))} & set(step.remedies)
     ]  # fmt: skip
     return Outcome(
@@ -219,7 +219,7 @@ def _outcome(
         measured=_gain(known, step),
         predicted=predicted,
         silent=silent,
-        rank=min(places, default=None),
+        rank=min(ranks, default=None),
         best=best and _gain(known, step) >= _HELPED,
         estimated=max(estimates, default=None),
     )

@@ -26,7 +26,7 @@ _SHARE = 0.9  # of the highest rate of a sweep: with so many warps it has enough
 
 
 class ModelError(Struct, frozen=True):
-    """How far one model is off over all points, in percent of the measured time.
+    """Error of one model over all points, in percent of the measured time.
 
     And by how many warps of a scheduler at worst where 90 % of a sweep's highest rate is reached.
     """
@@ -54,17 +54,17 @@ def validate(gpu: str = "h200", *, simulated: bool = False) -> list[ModelError]:
 def judge(machine: Machine, *, simulated: bool = False) -> list[Judged]:
     """Return what each model that gives a time says of all measured mixes of a machine, the nearest first."""
     measured = sweeps(machine)
-    made = []
+    found = []
     for name in MODELS:
         try:
-            made.append(_judged(name, machine, measured))
+            found.append(_judged(name, machine, measured))
         except WarplensError:
             continue  # a model without the parameters, or that gives no time
     if simulated:
         if machine.id != "h200":
             raise WarplensError("the simulator is compared with measured mixes of the H200 only")
-        made.append(judged(simulate_mixes()))
-    return sorted(made, key=lambda each: float(np.abs(percents(each)).mean()))
+        found.append(judged(simulate_mixes()))
+    return sorted(found, key=lambda each: float(np.abs(percents(each)).mean()))
 
 
 def percents(judged: Judged) -> Any:
@@ -78,14 +78,14 @@ def model_error(judged: Judged, machine: Machine) -> ModelError:
     error = percents(judged)
     size = np.abs(error)
     worst = int(np.argmax(size))
-    places = [f"{sweep.workload.name}, {n:g} warps" for sweep in judged.sweeps for n in sweep.warps_per_sm]
+    where = [f"{sweep.workload.name}, {n:g} warps" for sweep in judged.sweeps for n in sweep.warps_per_sm]
     needed = [
         (needed_off(sweep.warps_per_sm, cycles, sweep.cycles, machine.sm.schedulers), sweep.workload.name)
         for sweep, cycles in zip(judged.sweeps, judged.cycles, strict=True)
     ]
     mean, median = float(size.mean()), float(np.median(size))
     most = max(needed, key=lambda each: abs(each[0]))
-    at = float(error[worst]), places[worst]
+    at = float(error[worst]), where[worst]
     return ModelError(judged.model, len(size), mean, median, *at, judged.unphysical, *most)
 
 
@@ -108,7 +108,7 @@ def sweeps(machine: Machine) -> list[Sweep]:
 
 
 def was_used(sample: dict[str, Any]) -> bool:
-    """Whether the machine file's latencies and rates were read from this sample."""
+    """Return whether the machine file's latencies and rates were read from this sample."""
     return bool(sample["mix"] == "add" or sample["alpha"] == 0)
 
 

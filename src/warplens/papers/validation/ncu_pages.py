@@ -24,15 +24,15 @@ def records(source: str, raw: str, what: str = "ncu") -> list[Record]:
     units, launches = dict(zip(rows[0], rows[1], strict=False)), [dict(zip(rows[0], r, strict=False)) for r in rows[2:]]
     if len(listings) != len(launches):
         raise FileError(f"{what}: {len(listings)} listings, {len(launches)} rows of counters")
-    made = []
+    records = []
     for listing, row in zip(listings, launches, strict=True):
         values = {
             short: round(value * UNITS.get(units[metric], 1), 3)
             for short, metric in LAUNCH.items()
             if metric in row and (value := number(row[metric])) is not None
         }
-        made.append(Record(**listing, counters=values))
-    return made
+        records.append(Record(**listing, counters=values))
+    return records
 
 
 def number(text: str) -> float | None:
@@ -70,15 +70,15 @@ def _kernels(rows: list[list[str]]) -> list[dict[str, Any]]:
 def _reduced(kernel: dict[str, Any]) -> dict[str, Any]:
     """Return the columns that are read; stalls only where there are samples."""
     rows = kernel["rows"]
-    made: dict[str, Any] = {"kernel": kernel["kernel"]}
+    record: dict[str, Any] = {"kernel": kernel["kernel"]}
     for name, column in INSTRUCTION.items():
         values = [int(number(row.get(column, "")) or 0) for row in rows]
         if any(values):
-            made[name] = values
+            record[name] = values
     stalls = [c for c in rows[0] if c.startswith("stall_") and "Not Issued" not in c] if rows else []
-    made["stalls"] = {
+    record["stalls"] = {
         c.removeprefix("stall_"): values
         for c in stalls
         if any(values := [int(number(row.get(c, "")) or 0) for row in rows])
     }
-    return made
+    return record

@@ -66,12 +66,12 @@ def points(
     measured: Sequence[Launch], runs: Sequence[Run], *, processes: int = 1, watch: Watch | None = None
 ) -> list[Point]:
     """Predict every launch with every run, in the order of the launches; a run that cannot speak leaves no point."""
-    made: dict[int, list[Point]] = {}
+    by_launch: dict[int, list[Point]] = {}
     for done, (i, found) in enumerate(_all(measured, runs, processes), start=1):
-        made[i] = found
+        by_launch[i] = found
         if watch is not None:
             watch(done, len(measured))
-    return [point for i in sorted(made) for point in made[i]]
+    return [point for i in sorted(by_launch) for point in by_launch[i]]
 
 
 def alpha(workload: Workload) -> float:
@@ -111,13 +111,13 @@ def _next(launch: Launch) -> list[Point]:
 
 
 def _of_launch(launch: Launch, runs: Iterable[Run]) -> list[Point]:
-    made = []
+    predicted = []
     for run in runs:
         with contextlib.suppress(WarplensError):  # a model that does not speak about this workload
             p = predict(launch.workload, run.machine, run.model)
             if p.seconds is not None and np.isfinite(p.seconds) and p.seconds > 0:
-                made.append(point(launch, run.name, float(p.seconds), str(p.bound)))
-    return made
+                predicted.append(point(launch, run.name, float(p.seconds), str(p.bound)))
+    return predicted
 
 
 def point(launch: Launch, run: str, seconds: float, bound: str) -> Point:

@@ -53,7 +53,7 @@ def with_measured(
     read, written = counters.get("dram_read_bytes"), own_writes(counters)
     if read is not None:
         counts = _with_misses(code, counts, read, profile.dram_read_bytes)
-    made = replace(
+    counted = replace(
         profile,
         counts=counts,
         error=0.0,
@@ -61,29 +61,29 @@ def with_measured(
         l2="cold",
         traffic=_with_dram(profile.traffic, read, written),
     )
-    return workload.with_values(profile=made, notes=[*workload.notes, "counted by a profiler, with a cold L2"])
+    return workload.with_values(profile=counted, notes=[*workload.notes, "counted by a profiler, with a cold L2"])
 
 
 def _counted(code: Sequence[Instruction], profile: Profile, measured: Columns) -> Columns:
     """Scale what the emulator counted of each instruction to the executions, sectors and lines that were measured."""
-    made = {name: list(values) for name, values in profile.counts.items()}
+    scaled = {name: list(values) for name, values in profile.counts.items()}
     for i, x in enumerate(code):
-        before, now = made["executed"][i], measured["executed"][i]
-        for name in made:
-            made[name][i] *= now / before if before else 0.0
-        made["executed"][i] = now
-        made["threads"][i] = measured.get("threads", made["threads"])[i]
+        before, now = scaled["executed"][i], measured["executed"][i]
+        for name in scaled:
+            scaled[name][i] *= now / before if before else 0.0
+        scaled["executed"][i] = now
+        scaled["threads"][i] = measured.get("threads", scaled["threads"])[i]
         sectors = measured.get("global_sectors", [0.0] * len(code))[i]
-        if sectors and made["sectors"][i]:
+        if sectors and scaled["sectors"][i]:
             for name in ("l1_hit_sectors", "l2_sectors", "l2_hit_sectors"):
-                made[name][i] *= sectors / made["sectors"][i]
-            made["sectors"][i] = sectors
+                scaled[name][i] *= sectors / scaled["sectors"][i]
+            scaled["sectors"][i] = sectors
         lines = measured.get("tag_requests", [0.0] * len(code))[i]
-        made["lines"][i] = lines or made["lines"][i]
+        scaled["lines"][i] = lines or scaled["lines"][i]
         wavefronts = measured.get("shared_wavefronts", [0.0] * len(code))[i]
         if wavefronts and KINDS[x.kind] == "shared memory":
-            made["wavefronts"][i] = wavefronts
-    return made
+            scaled["wavefronts"][i] = wavefronts
+    return scaled
 
 
 def _with_l1_hits(code: Sequence[Instruction], counts: Columns, hits: float) -> Columns:
@@ -94,14 +94,14 @@ def _with_l1_hits(code: Sequence[Instruction], counts: Columns, hits: float) -> 
     if not of_loads or of_loads < (1 - _FEW_STORES) * all_of_it or missed <= 0:
         return counts
     factor = (1 - hits) * of_loads / missed
-    made = {name: list(values) for name, values in counts.items()}
+    scaled = {name: list(values) for name, values in counts.items()}
     for i in loads:
-        sectors = made["sectors"][i]
-        passed = min(sectors, factor * (sectors - made["l1_hit_sectors"][i]))
-        before = made["l2_sectors"][i]
-        made["l1_hit_sectors"][i], made["l2_sectors"][i] = sectors - passed, passed
-        made["l2_hit_sectors"][i] *= passed / before if before else 0.0
-    return made
+        sectors = scaled["sectors"][i]
+        passed = min(sectors, factor * (sectors - scaled["l1_hit_sectors"][i]))
+        before = scaled["l2_sectors"][i]
+        scaled["l1_hit_sectors"][i], scaled["l2_sectors"][i] = sectors - passed, passed
+        scaled["l2_hit_sectors"][i] *= passed / before if before else 0.0
+    return scaled
 
 
 def _with_misses(code: Sequence[Instruction], counts: Columns, read: float, emulated: float) -> Columns:
@@ -110,26 +110,26 @@ def _with_misses(code: Sequence[Instruction], counts: Columns, read: float, emul
     asked = sum(counts["l2_sectors"][i] for i in loads)
     if not asked:
         return counts
-    made = {name: list(values) for name, values in counts.items()}
+    scaled = {name: list(values) for name, values in counts.items()}
     for i in loads:
-        sectors, hits = made["l2_sectors"][i], made["l2_hit_sectors"][i]
+        sectors, hits = scaled["l2_sectors"][i], scaled["l2_hit_sectors"][i]
         missed = (sectors - hits) * read / emulated if emulated > 0.05 * read else sectors * read / SECTOR_BYTES / asked
-        made["l2_hit_sectors"][i] = max(0.0, sectors - missed)
-    return made
+        scaled["l2_hit_sectors"][i] = max(0.0, sectors - missed)
+    return scaled
 
 
 def _with_dram(traffic: Sequence[Traffic], read: float | None, written: float | None) -> list[Traffic]:
     """Share out the measured bytes over the arrays as the emulator did, or by what each of them asks of L2."""
-    made = list(traffic) or [Traffic(name="all")]
+    rows = list(traffic) or [Traffic(name="all")]
     for field, asked, total in (
         ("dram_read_bytes", "l2_read_bytes", read),
         ("dram_written_bytes", "l2_written_bytes", written),
     ):
         if total is None:
             continue
-        known = [float(getattr(t, field)) for t in made]
-        weights = known if sum(known) > 0.05 * total else [float(getattr(t, asked)) for t in made]
+        known = [float(getattr(t, field)) for t in rows]
+        weights = known if sum(known) > 0.05 * total else [float(getattr(t, asked)) for t in rows]
         whole = sum(weights)
-        shares = [w / whole for w in weights] if whole else [1 / len(made)] * len(made)
-        made = [replace(t, **{field: share * total}) for t, share in zip(made, shares, strict=True)]
-    return made
+        shares = [w / whole for w in weights] if whole else [1 / len(rows)] * len(rows)
+        rows = [replace(t, **{field: share * total}) for t, share in zip(rows, shares, strict=True)]
+    return rows

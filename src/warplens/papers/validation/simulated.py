@@ -62,7 +62,7 @@ class Point(Struct, frozen=True):
 
     @property
     def used(self) -> bool:
-        """Whether the machine file's numbers come from such points: one instruction alone."""
+        """True if the machine file's numbers come from such points: one instruction alone."""
         return self.mix == "add" or self.alpha == 0
 
 
@@ -82,7 +82,7 @@ def simulate_mixes(
     options: Options | None = None,
 ) -> list[Point]:
     """Simulate the mixes of a run, or every so-manieth of its points; `alone`: one instruction alone instead."""
-    made = units(machine_of(run))
+    engine = units(machine_of(run))
     points = []
     for (mix, alpha, ilp, warps), measured in _measured(run).items():
         point = Point(mix, alpha, ilp, warps, measured, measured)
@@ -90,21 +90,21 @@ def simulate_mixes(
             points.append(point)
     return [
         msgspec.structs.replace(
-            p, cycles=steady(mix_code(made, run, p.mix, p.alpha, p.ilp, p.warps), made, options or Options()).cycles
+            p, cycles=steady(mix_code(engine, run, p.mix, p.alpha, p.ilp, p.warps), engine, options or Options()).cycles
         )
         for p in points[::every]
     ]
 
 
-def mix_code(made: Units, run: str, mix: str, alpha: int, ilp: int, warps: int) -> Code:
+def mix_code(engine: Units, run: str, mix: str, alpha: int, ilp: int, warps: int) -> Code:
     """Return the measured loop of a mix for so many warps."""
     code, unroll = _loops(run)[mix, alpha, ilp]
-    way = Way([([(0, len(code))], ENDLESS)])
+    path = Way([([(0, len(code))], ENDLESS)])
     blocks = 2 if warps > 32 else 1  # as measured
-    laid = from_program(
-        code, made, ways=[way], blocks=[[0] * (warps // blocks)] * blocks, name=f"add/{mix}, alpha {alpha}"
+    looped = from_program(
+        code, engine, ways=[path], blocks=[[0] * (warps // blocks)] * blocks, name=f"add/{mix}, alpha {alpha}"
     )
-    return msgspec.structs.replace(laid, steady=True, bodies=float(unroll))
+    return msgspec.structs.replace(looped, steady=True, bodies=float(unroll))
 
 
 def judged(points: list[Point]) -> Judged:
@@ -112,12 +112,12 @@ def judged(points: list[Point]) -> Judged:
     found: dict[tuple[str, int, int], list[Point]] = defaultdict(list)
     for p in points:
         found[p.mix, p.alpha, p.ilp].append(p)
-    made = [
+    known = [
         Sweep(mix, alpha, Workload(name=f"add/{mix}, alpha {alpha}"), [float(p.warps) for p in those],
               [p.measured for p in those])
         for (mix, alpha, _), those in found.items()
     ]  # fmt: skip
-    return Judged(NAME, made, [[p.cycles for p in those] for those in found.values()])
+    return Judged(NAME, known, [[p.cycles for p in those] for those in found.values()])
 
 
 @cache

@@ -36,7 +36,7 @@ class Stalls(Struct, frozen=True):
 
     @property
     def agrees(self) -> bool:
-        """Whether the largest reasons are all within ten points."""
+        """True if the largest reasons are all within ten points."""
         return abs(self.off[0]) <= WITHIN
 
 
@@ -49,8 +49,8 @@ def validate_stalls(
     for done, launch in enumerate(chosen):
         seen = {reason: float(sum(counts)) for reason, counts in samples[launch.name]["stalls"].items()}
         total = sum(seen.values())
-        made = simulate(launch.workload, machine, options=Options(sampled=True)).sampled
-        found.append(Stalls(launch.name, launch.part, {r: n / total for r, n in seen.items()}, dict(made)))
+        simulated = simulate(launch.workload, machine, options=Options(sampled=True)).sampled
+        found.append(Stalls(launch.name, launch.part, {r: n / total for r, n in seen.items()}, dict(simulated)))
         if watch is not None:
             watch(done + 1, len(chosen))
     return found

@@ -25,7 +25,7 @@ class Sweep(Struct, frozen=True):
 
 
 class Judged(Struct, frozen=True):
-    """What one model says of the measured sweeps that it speaks about: cycles per body at each of their occupancies."""
+    """Answers of one model to the measured sweeps that it speaks about: cycles per body at each occupancy."""
 
     model: str
     sweeps: list[Sweep]

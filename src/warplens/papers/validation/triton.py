@@ -26,10 +26,10 @@ def error(launch: Launch) -> float:
 
 
 def _row(launch: Launch) -> list[str]:
-    made = predict(launch.workload, load_machine("h200"), MODEL)
-    ours, measured = 1e6 * float(made.seconds or 0.0), 1e6 * launch.seconds
+    predicted = predict(launch.workload, load_machine("h200"), MODEL)
+    ours, measured = 1e6 * float(predicted.seconds or 0.0), 1e6 * launch.seconds
     name = launch.name.removeprefix("triton_")
-    return [name, number(measured, 4), number(ours, 4), f"{ours / measured - 1:+.1%}", str(made.bound)]
+    return [name, number(measured, 4), number(ours, 4), f"{ours / measured - 1:+.1%}", str(predicted.bound)]
 
 
 def table() -> Item:

@@ -66,8 +66,8 @@ def _each(given: list[KernelCall], arch: str, kind: type[Options] = Options) -> 
     keys = [(c.folder, c.file, tuple(c.defines), c.fast_math, c.register_limit) for c in given]
     first = dict(zip(reversed(keys), reversed(given), strict=True))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        made = dict(zip(first, pool.map(lambda c: compiled(c, arch, kind), first.values()), strict=True))
-    return (made[key] for key in keys)
+        done = dict(zip(first, pool.map(lambda c: compiled(c, arch, kind), first.values()), strict=True))
+    return (done[key] for key in keys)
 
 
 def _entry(name: str, file: Path, call: KernelCall, cubin: Cubin) -> dict[str, Any]:
@@ -130,15 +130,15 @@ def build_triton(out: Path, arch: str) -> str:
     for file in sorted((ROOT / "examples" / "triton").glob("*.toml")):
         for name, call in calls(file):
             path = (Path(call.folder) / str(call.file)).resolve().relative_to(ROOT)
-            made = compile_kernel(path, call.kernel, call, arch)
+            built = compile_kernel(path, call.kernel, call, arch)
             small = "small" in call.variant.split(",")
-            cubin = f"{call.kernel}-{hashlib.sha256(made.cubin).hexdigest()[:8]}.cubin"
-            (out / cubin).write_bytes(made.cubin)
+            cubin = f"{call.kernel}-{hashlib.sha256(built.cubin).hexdigest()[:8]}.cubin"
+            (out / cubin).write_bytes(built.cubin)
             target = out / f"{name}{'.small' if small else ''}.toml"
-            about = f"{file.name}{f', {call.variant}' if call.variant else ''}, compiled by {made.tool} for {arch}"
-            target.write_text(_toml_of(made.call, cubin, about))
+            about = f"{file.name}{f', {call.variant}' if call.variant else ''}, compiled by {built.tool} for {arch}"
+            target.write_text(_toml_of(built.call, cubin, about))
             entries.append({"name": name, "launch": target.relative_to(ROOT).as_posix(), "variant": "",
-                            "small": small, "kernel": made.name, "cubin": cubin})  # fmt: skip
+                            "small": small, "kernel": built.name, "cubin": cubin})  # fmt: skip
     clears = load_launch(_CLEARS_L2.relative_to(ROOT))
     (out / "reduction.cubin").write_bytes(compiled(clears, arch))
     cubin_of = parse_cubin((out / "reduction.cubin").read_bytes(), "reduction.cubin")

@@ -40,8 +40,8 @@ def _workload(file: Path, variant: str) -> Workload:
     path, options = source_of(call, architecture(machine))
     program, call = load_call(path, None, call, options)
 
-    def count(made: Profile) -> None:
-        counted.append(workload_of(program, call, made, machine))
+    def count(profile: Profile) -> None:
+        counted.append(workload_of(program, call, profile, machine))
 
     whole = profile(program, call, machine, early=count)
     return counted[0].with_values(profile=whole)
@@ -54,9 +54,9 @@ def _count(name: str, file: Path, variant: str) -> tuple[str, dict[str, Any] | N
         workload = _workload(file, variant)
     except WarplensError as error:
         return name, None, f"{name}: {error}"
-    made: dict[str, Any] = msgspec.to_builtins(workload)
-    made["source"] = workload.source.replace(f"{ROOT}/", "")
-    return name, made, f"{name}  {time.perf_counter() - start:.1f} s"
+    tree: dict[str, Any] = msgspec.to_builtins(workload)
+    tree["source"] = workload.source.replace(f"{ROOT}/", "")
+    return name, tree, f"{name}  {time.perf_counter() - start:.1f} s"
 
 
 def count(folder: str, names: list[str], jobs: int, *, anew: bool = False) -> str:
@@ -65,21 +65,21 @@ def count(folder: str, names: list[str], jobs: int, *, anew: bool = False) -> st
     times = json.loads(gzip.decompress(measured.read_bytes()))["launches"]
     found = (SUITE / "triton").glob("*.toml") if folder == "triton" else (ROOT / "examples").rglob("*.toml")
     files, out = {path.stem: path for path in found}, SUITE / folder / "workloads.json.xz"
-    made: dict[str, Any] = {}
+    workloads: dict[str, Any] = {}
     if out.exists() and not anew:
-        made = json.loads(lzma.decompress(out.read_bytes()))["workloads"]
+        workloads = json.loads(lzma.decompress(out.read_bytes()))["workloads"]
     tasks = []
     for name in _of_ladders(set(times)) if folder == "ladders" else list(times):
-        if name not in made or name in names:
+        if name not in workloads or name in names:
             stem, _, variant = (name, "", "") if folder == "triton" else name.partition(".")
             tasks.append((name, files[stem], variant))
     with ProcessPoolExecutor(jobs) as pool:
         for name, workload, line in pool.map(_count, *zip(*tasks, strict=True)) if tasks else ():
             print(line, file=sys.stdout if workload else sys.stderr, flush=True)
             if workload is not None:
-                made[name] = workload
+                workloads[name] = workload
     command = f"python -m warplens.papers.validation.suite count --of {folder}"
     part = out.with_suffix(".part")
-    part.write_bytes(lzma.compress(msgspec.json.encode({"gpu": "h200", "command": command, "workloads": made})))
+    part.write_bytes(lzma.compress(msgspec.json.encode({"gpu": "h200", "command": command, "workloads": workloads})))
     part.replace(out)
-    return f"{out.name}: {len(made)} workloads"
+    return f"{out.name}: {len(workloads)} workloads"

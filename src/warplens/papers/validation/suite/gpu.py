@@ -169,8 +169,8 @@ class Launch:
         return ctypes.c_uint64(written)
 
     @property
-    def in_place(self) -> bool:
-        """Whether the kernel reads what it writes, so that a second run may do other work."""
+    def overwrites_its_input(self) -> bool:
+        """True if the kernel reads what it writes, so that a second run may do other work."""
         return any(argument.fill != "zeros" for argument, _ in self.outputs.values())
 
     @property

@@ -128,7 +128,7 @@ class Session:
 
     def _time(self, entry: Entry, launch: Launch) -> dict[str, Any]:
         """Time with what the run before left in L2, twice in a row, and with L2 cleared."""
-        second = self._launch(entry) if launch.in_place else launch
+        second = self._launch(entry) if launch.overwrites_its_input else launch
         samples: dict[str, list[float]] = {"warm": [], "pair": [], "cold": []}
         for repetition in range(self.plan.repetitions + 1):  # the first warms up
             for kind, times in samples.items():
@@ -147,7 +147,7 @@ class Session:
 
     def _before(self, *launches: Launch) -> None:
         """Put back what a kernel changes that reads it too; run any other once, so that L2 has its arrays."""
-        if not launches[0].in_place:
+        if not launches[0].overwrites_its_input:
             launches[0].run()
             return
         for launch in dict.fromkeys(launches):
