@@ -99,4 +99,7 @@ STEPS: tuple[Step, ...] = (
     waiting.derive_barriers,
     waiting.derive_split_sectors,
     waiting.derive_cold_code,
+    published.derive_departures,
+    published.derive_gamma,
+    published.derive_costs,
 )

@@ -11,10 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
+
+import numpy as np
 
 from warplens.laboratory import stamps
 from warplens.laboratory.gpu_session import Laboratory, Unfit
+from warplens.laboratory.instructions import best, latency
+from warplens.laboratory.loaded_latency import derive_dram_latency
 from warplens.laboratory.plan import Effort, Entry, Sample, block_sweep, kept, some_sm
+from warplens.laboratory.samples import Number, Point, Samples, digits, number, per_link
 from warplens.laboratory.source import SCOPE, Expectation, Kernel
 
 _LINE_BYTES, _WORD_BYTES = 128, 4
@@ -22,6 +28,10 @@ _AT_ONCE, _DEPARTURES = 8, 32  # independent loads of a trip; trips of N
 _LOOP_INSTRUCTIONS = 7  # of a trip: its address, its counter, its branch
 _TRIPS = 64  # of N, with a load and perhaps a barrier each
 LINES, PRODUCTS = (1, 32), (1, 16)
+_MEMORY_INSTRUCTIONS = 2  # of a trip
+_DIVISIONS = ("fdiv", "idiv", "imod")
+_RATES = {"int": "lop3", "imul": "imad", "imul_wide": "imad_wide", "fp64": "dadd", "sfu": "mufu_rsq",
+          "convert": "popc", "shared": "lds"}  # fmt: skip
 _BLOCKS, _WARPS_PER_BLOCK = (1, 2, 4), (1, 2, 4, 8, 16, 32)
 
 
@@ -117,7 +127,7 @@ def entries() -> list[Entry]:
         Entry(f"published.{kind}", (division_kernel(kind), division_kernel(kind, True)), block_sweep,
               "a division: latency and rate", {"register": "f" if kind == "fdiv" else "r", "warps": (1, 32)},
               weight=0.1)
-        for kind in ("fdiv", "idiv", "imod")
+        for kind in _DIVISIONS
     ]  # fmt: skip
     return [
         Entry("published.departure", tuple(map(departure_kernel, LINES)), measure_departures,
@@ -172,3 +182,68 @@ def _after_flush(
     """Launch with nothing of the data in L2."""
     lab.flush()
     return stamps.reduce(lab.stamped(name, blocks, threads, shared, **given))
+
+
+def derive_departures(samples: Samples) -> Iterator[Number]:
+    """Cycles between two transactions that leave one SM: the least over numbers of warps."""
+    entry = "published.departure"
+    for lines, kind in zip(LINES, ("coal", "uncoal"), strict=True):
+        found = samples.take(entry, _between, "warps", lines=lines)
+        if found:
+            warps, least = min(found.items(), key=lambda one: one[1].median)
+            of = "loads of a line" if lines == 1 else f"lines of a load, {lines} each"
+            how = f"one block on the device, {warps} warps, 2N less N {of} from DRAM; {least}"
+            yield Number(f"hong_kim.departure_del_{kind}_cycles", digits(least.median, 3), entry, how)
+            if lines > 1:  # Sim's Delta is between transactions of one request too (13)
+                yield Number("sim.departure_delay_cycles", digits(least.median, 3), entry, how)
+
+
+def _between(point: Point, values: dict[str, Any]) -> float:
+    longer = values["mean_warp_cycles_2n"] - values["mean_warp_cycles_n"]
+    return float(longer / (point["trips"] * point["loads"] * point["warps"] * point["lines"]))
+
+
+def derive_gamma(samples: Samples) -> Iterator[Number]:
+    """Gamma (8): what barriers add to a trip, over warps times latency times share of memory instructions."""
+    entry = "published.barrier"
+    keys = ("sms_used", "blocks", "warps", "products", "barrier", "instructions")
+    trips = samples.take(entry, lambda p, v: (v["mean_warp_cycles_2n"] - v["mean_warp_cycles_n"]) / p["trips"], *keys)
+    latency = [n.value for n in derive_dram_latency(samples) if n.key == "instructions.load.latency_cycles"]
+    with_barrier = {key[:4]: (key[5], reading.median) for key, reading in trips.items() if key[4]}
+    without = {key[:4]: reading.median for key, reading in trips.items() if not key[4]}
+    both = sorted(with_barrier.keys() & without.keys())
+    if not latency or len(both) < 3:
+        return
+    more = np.array([with_barrier[at][1] - without[at] for at in both])
+    each = np.array([at[2] * latency[0] * _MEMORY_INSTRUCTIONS / with_barrier[at][0] for at in both])
+    gamma = float(more @ each / (each @ each))
+    off = float(np.sqrt(np.mean((more - gamma * each) ** 2)))
+    how = (
+        f"a trip with a load, products, a store and a barrier less one without, {more.min():.0f} to {more.max():.0f} "
+        f"cycles, over warps x latency x share of memory instructions: least squares over {len(both)} launches, one SM "
+        f"and all, {off:.0f} cycles off (rms)"
+    )
+    yield Number("sim.gamma", digits(max(0.0, gamma), 3), entry, how)
+
+
+def derive_costs(samples: Samples) -> Iterator[Number]:
+    """Cycles of an SM per instruction over those of an addition: M_Factor (31), and Kothapalli's cycles by it."""
+    fastest, alone = best(samples, "instruction.fadd"), latency(samples, "instruction.fadd")
+    if not fastest or not alone:
+        return
+    rates = {kind: best(samples, f"instruction.{name}") for kind, name in _RATES.items()}
+    cycles = {kind: (f"instruction.{_RATES[kind]}", 1 / top[2].median) for kind, top in rates.items() if top}
+    for kind in _DIVISIONS:
+        all_warps = samples.one(f"published.{kind}", per_link, warps=32)
+        if all_warps:
+            cycles[kind] = (f"published.{kind}", all_warps.median / 32)
+    for kind, (entry, each) in cycles.items():
+        factor = each * fastest[2].median
+        how = f"cycles of an SM per instruction, {each:.3g}, over those of an addition, {1 / fastest[2].median:.3g}"
+        if kind != "shared":
+            yield Number(f"hong_kim.{kind}_factor", digits(max(1.0, factor), 3), entry, how)
+        if kind in ("imul", "imod", "shared"):
+            how += f", times the latency of an addition, {alone.median:.3g}"
+            yield Number(f"kothapalli.{kind}_cycles", digits(alone.median * max(1.0, factor), 3), entry, how)
+    barrier = samples.one("control.barrier", per_link, warps=1)
+    yield from number("kothapalli.barrier_cycles", barrier, "control.barrier", "one warp, 2N barriers less N", worth=3)

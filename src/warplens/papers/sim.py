@@ -7,6 +7,7 @@ import numpy as np
 from warplens.machine import load_machine
 from warplens.models import Prediction, predict
 from warplens.models.published.sim2012 import parameters
+from warplens.papers import sim_cases, sim_fmm
 from warplens.papers.item import Item, Plot, Row, Series, line
 from warplens.workload import load_workload, mix
 
@@ -136,4 +137,4 @@ def benefits() -> Item:
     return Item("sim-benefits", "Potential benefits of shipped workloads", f"{PAPER} §3, §4.2", rows, plots, notes)
 
 
-ITEMS = (figure_6_and_7, figure_8, table_3, benefits)
+ITEMS = (figure_6_and_7, figure_8, table_3, benefits, *sim_fmm.ITEMS, *sim_cases.ITEMS)

@@ -6,9 +6,13 @@ All terms of Equations (5) to (31) under their names. Decisions where the paper 
 - The printed condition before (23) sends kernels with Comp_cycles > Mem_cycles there, which contradicts the
   paper's own Case 5 (§3.2.2) and exceeds the processor's peak; they go to (24) here, as in Volkov §7.1.
   `hong-kim-as-printed` keeps the letter.
-- M_factor (31) weighs slow arithmetic; divergent paths are all executed (§6.3).
-A machine without a [hong_kim] section is read as in Volkov §7.1: Mem_LD is its memory latency, Issue_cycles
-its CUDA cores' rate; departure delays are a further transaction's latency where known, no limit where not.
+- Where a workload does not say how many requests are independent, its counted memory-level parallelism does: of a
+  group of MLP requests all but the first are.
+- M_factor (31) weighs slow arithmetic by the classes that the [hong_kim] section names; in machine code a division is
+  the sequence that it is. Divergent paths are all executed (§6.3).
+What the [hong_kim] section does not give is read as in Volkov §7.1: Mem_LD is the memory latency, Issue_cycles the CUDA
+cores' rate; without departure delays coalesced loads have no limit by them, uncoalesced ones that of a further
+transaction's latency. A kernel with barriers, or with uncoalesced accesses where that is not known, has no answer.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from warplens.machine import Machine
+from warplens.machine import KINDS, Machine
+from warplens.machine.papers import HongKim
 from warplens.models.bounds import arithmetic_ipc, memory_latency
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.residency import Residency
@@ -29,8 +34,8 @@ class Parameters(Struct, frozen=True):
     """Table 1's machine parameters for one GPU."""
 
     mem_ld: float
-    departure_del_coal: float
-    departure_del_uncoal: float
+    departure_del_coal: float | None
+    departure_del_uncoal: float | None
     issue_cycles: float
     freq: float
     mem_bandwidth: float
@@ -38,27 +43,18 @@ class Parameters(Struct, frozen=True):
 
 
 def parameters(machine: Machine) -> Parameters:
-    """Read the parameters from the [hong_kim] section, or from the general ones."""
-    own = machine.hong_kim
-    pins = machine.memory.pin_bytes_per_second or machine.dram_bytes_per_second(model=NAME)
-    if own is None:
-        extra = machine.memory.extra_transaction_cycles or 0.0
-        issue = 1 / arithmetic_ipc(machine, NAME)
-        return Parameters(memory_latency(machine, NAME), 0.0, extra, issue, machine.chip.clock_hz, pins, {})
-    slow = {
-        "fdiv": own.fdiv_factor,
-        "imul": own.imul_factor,
-        "idiv": own.idiv_factor,
-        "imod": own.imod_factor,
-    }
+    """Read the parameters from the [hong_kim] section; those that it does not give from the general ones."""
+    own = machine.hong_kim or HongKim()
+    extra = machine.memory.extra_transaction_cycles
+    uncoal = own.departure_del_uncoal_cycles
     return Parameters(
-        own.mem_ld_cycles,
-        own.departure_del_coal_cycles,
-        own.departure_del_uncoal_cycles,
-        own.issue_cycles,
-        own.clock_hz or machine.chip.clock_hz,
-        pins,
-        {kind: factor for kind, factor in slow.items() if factor is not None},
+        mem_ld=own.mem_ld_cycles or memory_latency(machine, NAME),
+        departure_del_coal=own.departure_del_coal_cycles,
+        departure_del_uncoal=extra if uncoal is None else uncoal,
+        issue_cycles=own.issue_cycles or 1 / arithmetic_ipc(machine, NAME),
+        freq=own.clock_hz or machine.chip.clock_hz,
+        mem_bandwidth=machine.memory.pin_bytes_per_second or machine.dram_bytes_per_second(model=NAME),
+        m_factor={kind: factor for kind in KINDS if (factor := getattr(own, f"{kind}_factor", None)) is not None},
     )
 
 
@@ -83,11 +79,12 @@ def parallelism(workload: Workload, p: Parameters, n: Number, active_sms: Number
     uncoal, coal = workload.memory_instructions(coalesced=False), workload.memory_instructions(coalesced=True)
     mem_insts = uncoal + coal
     per_mw = _mean_transactions(workload)
-    mem_l_uncoal = p.mem_ld + (per_mw - 1) * p.departure_del_uncoal  # (10), and (11): Mem_L_Coal = Mem_LD
+    del_uncoal, del_coal = p.departure_del_uncoal or 0.0, p.departure_del_coal or 0.0
+    mem_l_uncoal = p.mem_ld + (per_mw - 1) * del_uncoal  # (10), and (11): Mem_L_Coal = Mem_LD
     safe = np.where(np.greater(mem_insts, 0), mem_insts, 1.0)
     weight_uncoal, weight_coal = uncoal / safe, coal / safe  # (13), (14)
     mem_l = np.where(np.greater(mem_insts, 0), mem_l_uncoal * weight_uncoal + p.mem_ld * weight_coal, p.mem_ld)  # (12)
-    departure = p.departure_del_uncoal * per_mw * weight_uncoal + p.departure_del_coal * weight_coal  # (15)
+    departure = del_uncoal * per_mw * weight_uncoal + del_coal * weight_coal  # (15)
     mwp_full = np.where(
         np.greater(departure, 0), mem_l / np.where(np.greater(departure, 0), departure, 1.0), np.inf
     )  # (16)
@@ -104,6 +101,10 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, print
     """Predict the execution cycles; `printed` takes the condition before (23) to the letter."""
     model = "hong-kim-as-printed" if printed else NAME
     p, n = parameters(machine), residency.warps_per_sm
+    if p.departure_del_uncoal is None and np.any(workload.memory_instructions(coalesced=False)):
+        raise machine.missing(model, "hong_kim.departure_del_uncoal_cycles")
+    if p.departure_del_coal is None and np.any(workload.barriers * workload.memory_instructions(coalesced=True)):
+        raise machine.missing(model, "hong_kim.departure_del_coal_cycles")
     k = parallelism(workload, p, n, residency.active_sms)
     counts = workload.executed()
     weighted = sum((count * p.m_factor.get(kind, 1.0) for kind, count in counts.items()), start=0.0)
@@ -162,7 +163,10 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, print
 
 def _parallel_warps(workload: Workload, n: Number, mem_insts: Number) -> Number:
     """Return N_pw (29): more warps' worth of requests where requests of one warp are independent."""
-    independent = sum((a.independent * workload.iterations for a in workload.accesses), start=0.0)
+    independent: Number = sum((a.independent * workload.iterations for a in workload.accesses), start=0.0)
+    if workload.profile is not None:  # counted: of a group of MLP requests all but the first are independent
+        loads = [a for a in workload.accesses if a.space in ("global", "local") and a.kind == "load"]
+        independent = (1 - 1 / workload.mlp) * sum((a.count * workload.iterations for a in loads), start=0.0)
     dependent = mem_insts - independent
     with np.errstate(divide="ignore", invalid="ignore"):
         more = np.where(np.greater(independent, 0), n * independent / np.maximum(dependent, 1e-300), n)
