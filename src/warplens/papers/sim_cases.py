@@ -1,7 +1,7 @@
-"""Sim et al. 2012 on an H200: the reduction and two Parboil kernels, Figures 13 to 16, Tables 4 and 5.
+"""Sim et al. 2012 on an H200: micro-benchmarks, the reduction and two Parboil kernels (Figures 13 to 16, Tables 4, 5).
 
 examples/reduction has the seven kernels K0 to K6, examples/cutoff and examples/angular have cutcp and tpacf before and
-after their optimisations. All were timed on the H200 and are predicted as in `sim_fmm`.
+after their optimisations, examples/micro those of Figures 6 and 8. All are timed and predicted as in `sim_fmm`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from warplens.papers.item import Grid, Item, Plot, Row, line
-from warplens.papers.sim_fmm import BENEFITS, GPU, H200, PAPER, Timed, chart, claim, claims, speedups, timed
+from warplens.papers.sim_fmm import BENEFITS, GPU, H200, PAPER, Timed, bars, chart, claim, claims, speedups, timed
 from warplens.papers.validation.kernels import Launch, launches
 
 _REDUCTIONS = {"K0": "reduction_k0_k2", "K1": "reduction_k0_k2.k1", "K2": "reduction_k0_k2.k2", "K3": "reduction_k3_k5",
@@ -216,4 +216,47 @@ def figure_16() -> Item:
                 [plot], notes)  # fmt: skip
 
 
-ITEMS = (table_4, figure_13, figure_14, table_5, figure_15, figure_16)
+def figure_6_on_h200() -> Item:
+    """Figure 6 on an H200: what instruction-level parallelism buys with few warps."""
+    found = timed(("itilp",))
+    names = {1: "itilp", **{n: f"itilp.ilp{n}" for n in (2, 3, 4)}}
+    s = speedups(found["itilp"], [found[name] for name in names.values()])
+    rows = [Row(f"ILP = {n}: speedup, {label}", float(x[i]), None, "times")
+            for i, n in enumerate(names) for label, x in (("measured", s.measured), ("sim2012", s.newer),
+                                                          ("hong-kim", s.older)) if n > 1]  # fmt: skip
+    rows.append(Row("ITILP of ILP = 1, sim2012", found["itilp"].term("ITILP"), None, "",
+                    f"ITILP_max is {found['itilp'].term('ITILP_max'):g}"))  # fmt: skip
+    notes = [*claims(("more ILP is faster where warps are few", bool(np.all(np.diff(s.measured) > 0))),
+                     ("GPUPerf follows (10 % in the mean)", s.errors()[0] <= 0.1),
+                     ("MWP-CWP does not see it", bool(np.all(s.older < 1.05)))), H200]  # fmt: skip
+    plot = bars(s, "Speedup over ILP = 1", "instruction-level parallelism")
+    return Item("sim-figure-6-on-h200", "Figure 6 on an H200: ILP with few warps", f"{PAPER} §6.1", rows, [plot], notes)
+
+
+def figure_8_on_h200() -> Item:
+    """Figure 8 on an H200: special-function instructions among multiply-adds."""
+    found = timed(("sfu",))
+    every = [found["sfu"], *(found[f"sfu.sfu{n}"] for n in range(1, 9))]
+    times = 1e6 * np.array([_seconds(one) for one in every])
+    off = np.abs(times[:, 1:] / times[:, :1] - 1).mean(axis=0)
+    hidden = max(n for n in range(9) if times[n, 0] <= 1.1 * times[0, 0])
+    rows = [
+        Row("SFU instructions per eight FMA that cost nothing (10 %), measured", hidden, "1", "", measured=True,
+            note="the paper: 1, of its C2050, with 32 lanes and 4 SFUs; the H200 has 128 and 16"),
+        *(Row(f"mean error of the time, {label}", 100 * float(x), None, "%")
+          for label, x in zip(("sim2012", "hong-kim"), off, strict=True)),
+    ]  # fmt: skip
+    notes = [
+        *claims(("GPUPerf predicts the contention more accurately than MWP-CWP", off[0] < off[1])),
+        "hong-kim has M_Factor (31) for the SFU from the H200's file; the paper's MWP-CWP had none.",
+        H200,
+    ]
+    x = range(9)
+    plot = Plot("Time", "SFU instructions per eight FMA", "us",
+                [line("measured", x, times[:, 0], "bar"), line("GPUPerf (sim2012)", x, times[:, 1]),
+                 line("MWP-CWP (hong-kim)", x, times[:, 2])])  # fmt: skip
+    return Item("sim-figure-8-on-h200", "Figure 8 on an H200: contention for special function units", f"{PAPER} §6.1",
+                rows, [plot], notes)  # fmt: skip
+
+
+ITEMS = (figure_6_on_h200, figure_8_on_h200, table_4, figure_13, figure_14, table_5, figure_15, figure_16)

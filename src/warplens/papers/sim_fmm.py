@@ -257,7 +257,7 @@ def figure_11() -> Item:
             "the paper, of its C2050: B_memlp = 0", measured=True),
     ]  # fmt: skip
     at = range(1, len(pairs) + 1)
-    plot = Plot("Shared memory on top of each combination", ", ".join(name or "baseline" for name, _ in pairs),
+    plot = Plot("Shared memory on top of each combination", "combination, in the order of the table",
                 "share of the time before", [line("measured benefit", at, actual, "bar"),
                                              line("B_itilp", at, said, "points")])  # fmt: skip
     grid = Grid(["shmem on top of", "measured benefit", "B_itilp"],
@@ -297,7 +297,7 @@ def figure_12() -> Item:
     ]  # fmt: skip
     notes = claims(("the potential decreases as optimisations are applied", bool(b_fp[4] < b_fp[0])),
                    ("prefetching on top does not improve the kernel", s.measured[5] / s.measured[4] < _HELPS),
-                   ("and increases B_fp slightly", b_fp[5] > b_fp[4]))  # fmt: skip
+                   ("prefetching increases B_fp slightly", b_fp[5] > b_fp[4]))  # fmt: skip
     grid = Grid(["benefits over the baseline's time", *BENEFITS],
                 [[label, *(f"{benefits[name][i]:.3f}" for name in BENEFITS)]
                  for i, label in enumerate(labels)])  # fmt: skip

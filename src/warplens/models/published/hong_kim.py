@@ -6,8 +6,7 @@ All terms of Equations (5) to (31) under their names. Decisions where the paper 
 - The printed condition before (23) sends kernels with Comp_cycles > Mem_cycles there, which contradicts the
   paper's own Case 5 (§3.2.2) and exceeds the processor's peak; they go to (24) here, as in Volkov §7.1.
   `hong-kim-as-printed` keeps the letter.
-- Where a workload does not say how many requests are independent, its counted memory-level parallelism does: of a
-  group of MLP requests all but the first are.
+- In machine code the requests that issue while an earlier one of the warp is in flight are independent.
 - M_factor (31) weighs slow arithmetic by the classes that the [hong_kim] section names; in machine code a division is
   the sequence that it is. Divergent paths are all executed (§6.3).
 What the [hong_kim] section does not give is read as in Volkov §7.1: Mem_LD is the memory latency, Issue_cycles the CUDA
@@ -25,6 +24,7 @@ from warplens.machine.papers import HongKim
 from warplens.models.bounds import arithmetic_ipc, memory_latency
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.residency import Residency
+from warplens.program.static_analysis import independent_loads
 from warplens.workload import Number, Workload
 
 NAME = "hong-kim"
@@ -164,9 +164,9 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, print
 def _parallel_warps(workload: Workload, n: Number, mem_insts: Number) -> Number:
     """Return N_pw (29): more warps' worth of requests where requests of one warp are independent."""
     independent: Number = sum((a.independent * workload.iterations for a in workload.accesses), start=0.0)
-    if workload.profile is not None:  # counted: of a group of MLP requests all but the first are independent
-        loads = [a for a in workload.accesses if a.space in ("global", "local") and a.kind == "load"]
-        independent = (1 - 1 / workload.mlp) * sum((a.count * workload.iterations for a in loads), start=0.0)
+    if profile := workload.profile:  # counted
+        requests = sum(profile.counts["requests"][i] for i in independent_loads(workload.code))
+        independent = requests / (profile.grid_blocks * profile.warps_per_block)
     dependent = mem_insts - independent
     with np.errstate(divide="ignore", invalid="ignore"):
         more = np.where(np.greater(independent, 0), n * independent / np.maximum(dependent, 1e-300), n)
