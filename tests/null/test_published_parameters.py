@@ -37,16 +37,20 @@ def kernel(**given: Any) -> Workload:
 # --- from samples ----------------------------------------------------------------------------------------
 
 
-def test_a_departure_delay_is_the_least_over_numbers_of_warps() -> None:
-    def taken(warps: int, lines: int, cycles: float) -> tuple[dict[str, Any], dict[str, Any]]:
-        more = cycles * 32 * 8 * warps * lines  # 32 trips of 8 loads
-        point = {"warps": warps, "trips": 32, "loads": 8, "lines": lines}
-        return point, {"mean_warp_cycles_n": 1000.0, "mean_warp_cycles_2n": 1000.0 + more}
+def test_a_departure_delay_is_what_more_of_the_same_takes() -> None:
+    def lines(warps: int, cycles: float) -> tuple[dict[str, Any], dict[str, Any]]:
+        point = {"warps": warps, "trips": 32, "loads": 8, "lines": 32}
+        return point, {"mean_warp_cycles_n": 1000.0, "mean_warp_cycles_2n": 1000.0 + cycles * 32 * 8 * warps * 32}
 
-    run = samples(
-        {"published.departure": [taken(8, 1, 3.0), taken(32, 1, 2.0), taken(8, 32, 1.0), taken(32, 32, 1.25)]}
-    )
-    found = {one.key: one.value for one in derive_departures(run)}
+    def loads(warps: int, cycles: float) -> tuple[dict[str, Any], dict[str, Any]]:
+        point = {"warps": warps, "lines": 1, "blocks": 1}
+        return point, {"issued": [0.0] * 40, "all_back": 700.0 + 40 * warps * cycles}
+
+    entries = {
+        "published.departure": [lines(8, 1.25), lines(32, 1.0)],
+        "in_flight.dram": [loads(8, 2.0), loads(16, 2.0)],
+    }
+    found = {one.key: one.value for one in derive_departures(samples(entries))}
     assert found == {
         "hong_kim.departure_del_coal_cycles": 2.0,
         "hong_kim.departure_del_uncoal_cycles": 1.0,

@@ -185,17 +185,27 @@ def _after_flush(
 
 
 def derive_departures(samples: Samples) -> Iterator[Number]:
-    """Cycles between two transactions that leave one SM: the least over numbers of warps."""
+    """Cycles between two loads of a line, and between two lines of one load, that leave one SM.
+
+    The least over numbers of warps for the latter. For the former 256 loads in flight are too few, so that it follows
+    from `in_flight.dram`, which has 640.
+    """
+    entry = "in_flight.dram"
+    back = samples.take(entry, lambda p, v: v["all_back"], "warps", lines=1, blocks=1)
+    if 8 in back and 16 in back:
+        loads = len(samples.entries[entry][0][1]["issued"])  # of a warp
+        least = (back[16].median - back[8].median) / (8 * loads)
+        how = f"one block on the device, loads of a line from DRAM until all are back, 16 warps less 8; {back[16]}"
+        yield Number("hong_kim.departure_del_coal_cycles", digits(least, 3), entry, how)
     entry = "published.departure"
-    for lines, kind in zip(LINES, ("coal", "uncoal"), strict=True):
-        found = samples.take(entry, _between, "warps", lines=lines)
-        if found:
-            warps, least = min(found.items(), key=lambda one: one[1].median)
-            of = "loads of a line" if lines == 1 else f"lines of a load, {lines} each"
-            how = f"one block on the device, {warps} warps, 2N less N {of} from DRAM; {least}"
-            yield Number(f"hong_kim.departure_del_{kind}_cycles", digits(least.median, 3), entry, how)
-            if lines > 1:  # Sim's Delta is between transactions of one request too (13)
-                yield Number("sim.departure_delay_cycles", digits(least.median, 3), entry, how)
+    found = samples.take(entry, _between, "warps", lines=LINES[-1])
+    if found:
+        warps, reading = min(found.items(), key=lambda one: one[1].median)
+        how = (
+            f"one block on the device, {warps} warps, 2N less N loads of {LINES[-1]} lines from DRAM: a line; {reading}"
+        )
+        for key in ("hong_kim.departure_del_uncoal_cycles", "sim.departure_delay_cycles"):
+            yield Number(key, digits(reading.median, 3), entry, how)
 
 
 def _between(point: Point, values: dict[str, Any]) -> float:
@@ -223,7 +233,7 @@ def derive_gamma(samples: Samples) -> Iterator[Number]:
         f"cycles, over warps x latency x share of memory instructions: least squares over {len(both)} launches, one SM "
         f"and all, {off:.0f} cycles off (rms)"
     )
-    yield Number("sim.gamma", digits(max(0.0, gamma), 3), entry, how)
+    yield Number("sim.gamma", digits(max(0.0, gamma), 2), entry, how)
 
 
 def derive_costs(samples: Samples) -> Iterator[Number]:

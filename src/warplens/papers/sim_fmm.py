@@ -112,7 +112,7 @@ def claim(what: str, ours: float, paper: str, said: str, unit: str = "") -> Row:
 
 def claims(*said: tuple[str, bool | np.bool_]) -> list[str]:
     """Return a note for each sentence of the paper: whether it holds on the H200."""
-    return [f"On the H200 it {'holds' if true else 'does not hold'}: {what}." for what, true in said]
+    return [f"{'Holds' if true else 'Does not hold'} on the H200: {what}." for what, true in said]
 
 
 def figure_1() -> Item:

@@ -101,10 +101,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, print
     """Predict the execution cycles; `printed` takes the condition before (23) to the letter."""
     model = "hong-kim-as-printed" if printed else NAME
     p, n = parameters(machine), residency.warps_per_sm
-    if p.departure_del_uncoal is None and np.any(workload.memory_instructions(coalesced=False)):
-        raise machine.missing(model, "hong_kim.departure_del_uncoal_cycles")
-    if p.departure_del_coal is None and np.any(workload.barriers * workload.memory_instructions(coalesced=True)):
-        raise machine.missing(model, "hong_kim.departure_del_coal_cycles")
+    _refuse_lacking(workload, machine, p, model)
     k = parallelism(workload, p, n, residency.active_sms)
     counts = workload.executed()
     weighted = sum((count * p.m_factor.get(kind, 1.0) for kind, count in counts.items()), start=0.0)
@@ -159,6 +156,14 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, print
     return answer(
         model, workload, machine, residency, cycles=total, bounds=bounds, terms=terms, needed=needed, clock_hz=p.freq
     )
+
+
+def _refuse_lacking(workload: Workload, machine: Machine, p: Parameters, model: str) -> None:
+    """Refuse a workload that needs a departure delay which the machine does not give."""
+    if p.departure_del_uncoal is None and np.any(workload.memory_instructions(coalesced=False)):
+        raise machine.missing(model, "hong_kim.departure_del_uncoal_cycles")
+    if p.departure_del_coal is None and np.any(workload.barriers * workload.memory_instructions(coalesced=True)):
+        raise machine.missing(model, "hong_kim.departure_del_coal_cycles")
 
 
 def _parallel_warps(workload: Workload, n: Number, mem_insts: Number) -> Number:

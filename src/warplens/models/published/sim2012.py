@@ -250,7 +250,8 @@ def _access_time(workload: Workload, machine: Machine, p: Parameters, avg_dram_l
     """Return AMAT (12), of one level with the section's hit latency, else of two with L1's and L2's round trips."""
     rows = _global(workload)
     count = sum((c for c, _, _ in rows), start=0.0)
-    missed = sum((c * (1 - h) for c, _, h in rows), start=0.0) / np.maximum(count, 1e-300) if rows else 1.0
+    to_dram = sum((c * (1 - h) for c, _, h in rows), start=0.0)
+    missed = np.where(np.greater(count, 0), to_dram / np.maximum(count, 1e-300), 1.0)
     if p.hit_lat is not None:
         return avg_dram_lat * missed + p.hit_lat
     if np.all(np.equal(missed, 1.0)):
