@@ -97,8 +97,8 @@ def table_2() -> Item:
         for name, field in fields.items()
     }  # fmt: skip
     keys = ("sim.gamma", "sim.departure_delay_cycles", "instructions.load.latency_cycles",
-            "instructions.fp32.latency_cycles", "cache.l2_latency_cycles", "sm.cuda_cores", "sm.sfu_units",
-            "memory.pin_bytes_per_second")  # fmt: skip
+            "instructions.fp32.latency_cycles", "cache.l2_latency_cycles", "sm.cuda_cores",
+            "instructions.sfu.peak_ops_per_cycle_per_scheduler", "memory.pin_bytes_per_second")  # fmt: skip
     grid = Grid(["parameter", *(machine.name for machine in machines), "of the H200"],
                 [[name, *both, f"{key}: {machines[1].sources[key].source}"]
                  for (name, both), key in zip(cells.items(), keys, strict=True)])  # fmt: skip

@@ -11,7 +11,20 @@ from itertools import pairwise
 import numpy as np
 
 from warplens.papers.item import Grid, Item, Plot, Row, line
-from warplens.papers.sim_fmm import BENEFITS, GPU, H200, PAPER, Timed, bars, chart, claim, claims, speedups, timed
+from warplens.papers.sim_fmm import (
+    BENEFITS,
+    GPU,
+    H200,
+    PAPER,
+    Timed,
+    bars,
+    chart,
+    claim,
+    claims,
+    on_silicon,
+    speedups,
+    timed,
+)
 from warplens.papers.validation.kernels import Launch, launches
 
 _REDUCTIONS = {"K0": "reduction_k0_k2", "K1": "reduction_k0_k2.k1", "K2": "reduction_k0_k2.k2", "K3": "reduction_k3_k5",
@@ -259,4 +272,6 @@ def figure_8_on_h200() -> Item:
                 rows, [plot], notes)  # fmt: skip
 
 
-ITEMS = (figure_6_on_h200, figure_8_on_h200, table_4, figure_13, figure_14, table_5, figure_15, figure_16)
+ITEMS = tuple(
+    map(on_silicon, (figure_6_on_h200, figure_8_on_h200, table_4, figure_13, figure_14, table_5, figure_15, figure_16))
+)
