@@ -34,8 +34,8 @@ class Parameters(Struct, frozen=True):
     """Table 1's machine parameters for one GPU."""
 
     mem_ld: float
-    departure_del_coal: float | None
-    departure_del_uncoal: float | None
+    departure_del_coal: float
+    departure_del_uncoal: float
     issue_cycles: float
     freq: float
     mem_bandwidth: float
@@ -45,12 +45,10 @@ class Parameters(Struct, frozen=True):
 def parameters(machine: Machine) -> Parameters:
     """Read the parameters from the [hong_kim] section; those that it does not give from the general ones."""
     own = machine.hong_kim or HongKim()
-    extra = machine.memory.extra_transaction_cycles
-    uncoal = own.departure_del_uncoal_cycles
     return Parameters(
         mem_ld=own.mem_ld_cycles or memory_latency(machine, NAME),
-        departure_del_coal=own.departure_del_coal_cycles,
-        departure_del_uncoal=extra if uncoal is None else uncoal,
+        departure_del_coal=own.departure_del_coal_cycles or 0.0,
+        departure_del_uncoal=own.departure_del_uncoal_cycles or machine.memory.extra_transaction_cycles or 0.0,
         issue_cycles=own.issue_cycles or 1 / arithmetic_ipc(machine, NAME),
         freq=own.clock_hz or machine.chip.clock_hz,
         mem_bandwidth=machine.memory.pin_bytes_per_second or machine.dram_bytes_per_second(model=NAME),
@@ -79,12 +77,11 @@ def parallelism(workload: Workload, p: Parameters, n: Number, active_sms: Number
     uncoal, coal = workload.memory_instructions(coalesced=False), workload.memory_instructions(coalesced=True)
     mem_insts = uncoal + coal
     per_mw = _mean_transactions(workload)
-    del_uncoal, del_coal = p.departure_del_uncoal or 0.0, p.departure_del_coal or 0.0
-    mem_l_uncoal = p.mem_ld + (per_mw - 1) * del_uncoal  # (10), and (11): Mem_L_Coal = Mem_LD
+    mem_l_uncoal = p.mem_ld + (per_mw - 1) * p.departure_del_uncoal  # (10), and (11): Mem_L_Coal = Mem_LD
     safe = np.where(np.greater(mem_insts, 0), mem_insts, 1.0)
     weight_uncoal, weight_coal = uncoal / safe, coal / safe  # (13), (14)
     mem_l = np.where(np.greater(mem_insts, 0), mem_l_uncoal * weight_uncoal + p.mem_ld * weight_coal, p.mem_ld)  # (12)
-    departure = del_uncoal * per_mw * weight_uncoal + del_coal * weight_coal  # (15)
+    departure = p.departure_del_uncoal * per_mw * weight_uncoal + p.departure_del_coal * weight_coal  # (15)
     mwp_full = np.where(
         np.greater(departure, 0), mem_l / np.where(np.greater(departure, 0), departure, 1.0), np.inf
     )  # (16)
@@ -101,7 +98,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, print
     """Predict the execution cycles; `printed` takes the condition before (23) to the letter."""
     model = "hong-kim-as-printed" if printed else NAME
     p, n = parameters(machine), residency.warps_per_sm
-    _refuse_lacking(workload, machine, p, model)
+    _refuse_lacking(workload, machine, model)
     k = parallelism(workload, p, n, residency.active_sms)
     counts = workload.executed()
     weighted = sum((count * p.m_factor.get(kind, 1.0) for kind, count in counts.items()), start=0.0)
@@ -158,11 +155,14 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, print
     )
 
 
-def _refuse_lacking(workload: Workload, machine: Machine, p: Parameters, model: str) -> None:
+def _refuse_lacking(workload: Workload, machine: Machine, model: str) -> None:
     """Refuse a workload that needs a departure delay which the machine does not give."""
-    if p.departure_del_uncoal is None and np.any(workload.memory_instructions(coalesced=False)):
+    own, uncoalesced = machine.hong_kim or HongKim(), workload.memory_instructions(coalesced=False)
+    known = (own.departure_del_uncoal_cycles, machine.memory.extra_transaction_cycles)
+    if known == (None, None) and np.any(uncoalesced):
         raise machine.missing(model, "hong_kim.departure_del_uncoal_cycles")
-    if p.departure_del_coal is None and np.any(workload.barriers * workload.memory_instructions(coalesced=True)):
+    coalesced = workload.memory_instructions(coalesced=True)
+    if own.departure_del_coal_cycles is None and np.any(workload.barriers * coalesced):
         raise machine.missing(model, "hong_kim.departure_del_coal_cycles")
 
 

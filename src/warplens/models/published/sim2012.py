@@ -260,7 +260,8 @@ def _access_time(workload: Workload, machine: Machine, p: Parameters, avg_dram_l
     if first is None or second is None:
         raise machine.missing("sim2012", "sim.hit_lat_cycles")
     beyond = np.maximum(missed, _first_level_misses(workload, missed))
-    return first + beyond * (second - first) + missed * np.maximum(avg_dram_lat - second, 0.0)
+    time: Number = first + beyond * (second - first) + missed * np.maximum(avg_dram_lat - second, 0.0)
+    return time
 
 
 def _first_level_misses(workload: Workload, missed: Number) -> Number:
