@@ -83,7 +83,9 @@ def table_4() -> Item:
         ("the number of instructions was significantly reduced by each optimization",
          all(b < a for a, b in pairwise(executed_all))),
     )  # fmt: skip
-    return Item("sim-table-4", "Table 4: techniques on the reduction kernels, counted", f"{PAPER} §6.3.1", rows,
+    plot = Plot("Warp instructions of the grid", ", ".join(_REDUCTIONS), "millions",
+                [line("executed", range(len(rows)), executed_all, "bar")])  # fmt: skip
+    return Item("sim-table-4", "Table 4: techniques on the reduction kernels, counted", f"{PAPER} §6.3.1", rows, [plot],
                 notes=[*notes, "Counts are those of the emulator for examples/reduction, of the whole grid."],
                 grids=[marks, Grid(["counted", *_REDUCTIONS], columns)])  # fmt: skip
 
@@ -162,8 +164,11 @@ def table_5() -> Item:
     notes = claims(*(
         (f"the techniques of {k} reduce {name}", changes[k][name] > _NOTHING) for k, name in sorted(related)
     ))  # fmt: skip
+    series = [line(k, range(1, 5), list(changes[k].values()), "points") for k in found]
+    plot = Plot("Less of each benefit metric", "1 B_itilp, 2 B_memlp, 3 B_fp, 4 B_serial", "share of the time before",
+                series)  # fmt: skip
     return Item("sim-table-5", "Table 5: techniques on cutcp and tpacf, and their benefit metrics", f"{PAPER} §6.4.1",
-                rows, notes=[*notes, H200], grids=[marks])  # fmt: skip
+                rows, [plot], [*notes, H200], [marks])  # fmt: skip
 
 
 def figure_15() -> Item:
