@@ -27,6 +27,8 @@ pytestmark = journals.TOGETHER
 ROOT = Path(__file__).parents[2]
 JOURNAL = Path("data/h200/journal/measured.jsonl.xz")
 ALSO = Path("data/h200/journal/measured_again.jsonl.xz")
+PUBLISHED = Path("data/h200/journal/published.jsonl.xz")  # the papers' own parameters, measured by themselves
+PUBLISHED_ALSO = Path("data/h200/journal/published_again.jsonl.xz")
 # What the journal gives too: the H200's file has it from counters and from other programs (docs/reference/data.md).
 KEPT = set(_KEPT)
 ARITHMETIC = {"chip.processing_elements", "sm.warps_per_scheduler_max"}  # of the vendor's facts
@@ -67,7 +69,8 @@ def test_a_machine_that_is_written_is_read_back_the_same(machine: object, tmp_pa
 @pytest.mark.usefixtures("in_root")
 def test_the_h200s_file_is_what_its_journal_gives(tmp_path: Path) -> None:
     file = tmp_path / "h200.toml"
-    assert main(["machine", "derive", str(JOURNAL), "--also", str(ALSO), "--out", str(file)]) == 0
+    journals, also = map(str, (JOURNAL, PUBLISHED)), map(str, (ALSO, PUBLISHED_ALSO))
+    assert main(["machine", "derive", *journals, "--also", *also, "--out", str(file)]) == 0
     assert file.read_text() == (ROOT / "src/warplens/machine/files/h200.toml").read_text()
 
 
@@ -78,7 +81,7 @@ def test_vendor_facts_stay_and_measured_numbers_say_where_from() -> None:
     for key in ("cache.l2_partitions", "cache.dram_bytes", "sm.reconverge_cycles", "packets.store_seconds"):
         assert machine.sources[key].ref.startswith(f"{JOURNAL}: ")
     measured = {key for key, s in machine.sources.items() if s.source != "vendor"}
-    others = {key for key in measured if not machine.sources[key].ref.startswith(f"{JOURNAL}: ")}
+    others = {key for key in measured if not machine.sources[key].ref.startswith((f"{JOURNAL}: ", f"{PUBLISHED}: "))}
     assert others == KEPT | ARITHMETIC | BY_TRACES
     own = {key: s for key, s in machine.sources.items() if s.ref.startswith(f"{JOURNAL}: ")}
     assert len(own) > 800
@@ -103,7 +106,7 @@ def test_a_gpu_without_a_file_gets_one_from_its_driver(unknown: tuple[Path, Mach
     (tmp_path / "x.toml").write_text(toml_of(machine))
     assert load_file(tmp_path / "x.toml") == machine
     known = load_machine("h200").sources
-    wanted = {key for key, source in known.items() if source.source != "vendor"}
+    wanted = {k for k, s in known.items() if s.source != "vendor" and not s.ref.startswith(f"{PUBLISHED}: ")}
     assert wanted - set(machine.sources) == ARITHMETIC | BY_TRACES  # the quick form gives every other field
     with pytest.raises(WarplensError, match=r"is of an NVIDIA Example 9000, the base file of an NVIDIA H200: name"):
         derive(file, load_machine("h200"))

@@ -115,10 +115,6 @@ class Advised(Struct, frozen=True, kw_only=True):
         return next((a for a in self.advice if a.name == name), None)
 
 
-# Their Gamma, what a barrier costs, is a parameter of the machine that the paper took from simulations (64: C2050). So
-# do we for machines without a [sim] section: on an H200 our simulator takes 4.4 cycles longer per barrier and warp for
-# examples/micro/barrier than without its barriers, which is 0.03 times latency times memory ratio (8).
-GAMMA = 0.03
 _SYMBOLS = {
     "t_exec": "T_exec", "t_comp": "T_comp", "t_mem": "T_mem", "t_overlap": "T_overlap", "t_fp": "T_fp",
     "t_mem_min": "T_mem_min", "b_itilp": "B_itilp", "b_memlp": "B_memlp", "b_fp": "B_fp", "b_serial": "B_serial",
@@ -126,9 +122,9 @@ _SYMBOLS = {
 
 
 def benefits(workload: Workload, machine: Machine) -> Benefits | None:
-    """Return the benefits in cycles, None where Sim's model has no answer."""
+    """Return the benefits in cycles, None where Sim's model has no answer, as of a machine without its parameters."""
     try:
-        terms = sim2012.predict(workload, machine, residency(workload, machine), gamma=GAMMA).terms
+        terms = sim2012.predict(workload, machine, residency(workload, machine)).terms
     except WarplensError:
         return None
     return Benefits(**{name: float(terms[symbol].value) for name, symbol in _SYMBOLS.items()})

@@ -28,9 +28,9 @@ class RefusedSource(WarplensError):
 class MissingField(WarplensError):
     """A model needs a number that the machine or the workload does not give."""
 
-    def __init__(self, model: str, what: str, field: str) -> None:
-        """Name the model, the thing that lacks the field, and the field."""
-        super().__init__(f"{model} needs {field}, which {what} does not give")
+    def __init__(self, model: str, what: str, field: str, remedy: str = "") -> None:
+        """Name the model, the thing that lacks the field, the field, and where it may come from."""
+        super().__init__(f"{model} needs {field}, which {what} does not give{remedy and f': {remedy}'}")
         self.field = field
 
 

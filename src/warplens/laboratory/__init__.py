@@ -4,7 +4,7 @@ A measurement is an *entry*: kernels from a template, a *plan* that launches the
 measure` goes through all entries on the GPU at hand and writes every sample into a *journal*, a line each; `warplens
 machine derive` makes a machine file of a journal. Each number of that file names its entry, the statistic and the
 spread over repetitions. The same journal always gives the same file; the H200's is
-`data/h200/journal/measured.jsonl.xz`.
+`data/h200/journal/measured.jsonl.xz`, with `published.jsonl.xz` for the papers' own models.
 
 Measure a new GPU (the driver, Python and NumPy are enough; the kernels may be compiled elsewhere):
 
@@ -28,6 +28,7 @@ Experiments
     launches, control          launches and blocks; barriers, branches, fences, caches of code and constants
     block_lifetime, waiting    lifetime of short blocks; queues before units, strips, cold code
     lemeire                    completion and issue of Lemeire's model, from entries of the others
+    published                  departure delays, cost of barriers and divisions for the papers' other models
 
 Infrastructure
     source, plan               kernels: prelude, expectations, helpers; entries and the sweeps that experiments share

@@ -15,6 +15,7 @@ from warplens.laboratory import (  # fmt: skip
     launches,
     lemeire,
     loaded_latency,
+    published,
     scattered,
     tensor,
     waiting,
@@ -42,6 +43,7 @@ def entries() -> list[Entry]:
         *instructions.entries(), *issue.entries(), *chase.entries(), *bandwidth.entries(), *scattered.entries(),
         *loaded_latency.streams(), *launches.entries(), *control.entries(), *atomics.entries(), *in_flight.entries(),
         *block_lifetime.entries(), *waiting.entries(), *loaded_latency.mixes(), *tensor.entries(),
+        *published.entries(),
     ]  # fmt: skip
 
 
@@ -97,4 +99,7 @@ STEPS: tuple[Step, ...] = (
     waiting.derive_barriers,
     waiting.derive_split_sectors,
     waiting.derive_cold_code,
+    published.derive_departures,
+    published.derive_gamma,
+    published.derive_costs,
 )

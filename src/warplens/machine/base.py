@@ -95,6 +95,8 @@ _RULES: tuple[tuple[str, Rule], ...] = (
     (r"instructions\.\w+\.(latency_cycles|latency_to\.\w+|peak_\w+|read_cycles|held_cycles|issue_slots)", _CYCLES),
     (r"tensor\.(f16|bf16|tf32|s8|f64|f64_16816)\.(latency_cycles|peak_\w+)", _CYCLES),
     (r"sm\.\w+|shared_memory\.\w+|instruction_cache\.\w+", _CYCLES),
+    # the papers' own models
+    (r"(hong_kim\.departure_del_(un)?coal|sim\.departure_delay|kothapalli\.barrier)_cycles|sim\.gamma", _CYCLES),
     # a launch
     (r"launch\.\w+_seconds", _TIME),
     (r"launch\.\w+_cycles", _CYCLES),

@@ -9,7 +9,7 @@ that a slip of the decimal point does not get through.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
@@ -319,10 +319,13 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dic
 
         Two underscores descend into a section. The sources of the replaced values become "derived".
         """
-        machine = self
-        for path, value in values.items():
-            keys = path.split("__")
-            machine = _replaced(machine, keys, value)
+        machine, paths = self, {path: path.split("__") for path in values}
+        absent = {keys[0] for keys in paths.values() if len(keys) > 1 and getattr(self, keys[0], self) is None}
+        for head in absent:
+            given = {keys[1]: values[path] for path, keys in paths.items() if keys[0] == head and len(keys) == 2}
+            machine = msgspec.structs.replace(machine, **{head: _section(self.id, head, given)})
+        for path, keys in paths.items():
+            machine = _replaced(machine, keys, values[path])
             source = Source(unit="", source="derived", ref="what-if: replaced by the caller")
             machine = msgspec.structs.replace(machine, sources={**machine.sources, ".".join(keys): source})
         if all(isinstance(value, (int, float)) for value in values.values()):
@@ -356,8 +359,11 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dic
         return timing.latency_cycles
 
     def missing(self, model: str, field: str) -> MissingField:
-        """Make the error that says which number of this machine a model lacks."""
-        return MissingField(model, f"machine {self.id}", field)
+        """Make the error that says which number of this machine a model lacks, and how a paper's own is found."""
+        section = field.partition(".")[0]
+        remedy = f"`warplens machine measure --only published` finds it, a machine file states it under [{section}]"
+        paper = section in ("hong_kim", "sim", "kothapalli")
+        return MissingField(model, f"machine {self.id}", field, remedy if paper else "")
 
     def issue_ipc(self) -> float:
         """Return the peak issue rate, instructions per cycle per SM at one instruction per issue."""
@@ -394,6 +400,18 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dic
     def dram_bytes_per_cycle(self, *, model: str = "the model") -> float:
         """Return one SM's share of the DRAM rate in bytes per cycle."""
         return self.dram_bytes_per_second(model=model) / (self.chip.sm_count * self.chip.clock_hz)
+
+
+def _section(machine: str, name: str, given: dict[str, Any]) -> Any:
+    """Return a section that a machine has not got, of the values given; one that lacks a required key is refused."""
+    kind = next(one for one in get_args(get_type_hints(Machine)[name]) if one is not type(None))
+    known = {field.name: field.required for field in msgspec.structs.fields(kind)}
+    for unknown in given.keys() - known:
+        raise WarplensError(f"{kind.__name__} has no field {unknown!r}")
+    if lacking := [key for key, required in known.items() if required and key not in given]:
+        keys = ", ".join(f"machine.{name}.{key}" for key in lacking)
+        raise WarplensError(f"machine {machine} has no [{name}]: set {keys} as well")
+    return kind(**given)
 
 
 def _replaced(thing: Any, keys: list[str], value: Any) -> Any:

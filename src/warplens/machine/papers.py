@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from warplens.machine.quantities import Count, Cycles, Factor, Hertz, Ipc, Section, Warps
+from warplens.machine.quantities import Count, Cycles, Factor, Hertz, Ipc, Ratio, Section, Warps
 
 
 class HongKim(Section, frozen=True):
-    """The parameters of Hong & Kim's model (their Tables 1, 3, 6 and 7)."""
+    """The parameters of Hong & Kim's model (their Tables 1, 3, 6 and 7).
 
-    mem_ld_cycles: Cycles
-    departure_del_uncoal_cycles: Cycles
-    departure_del_coal_cycles: Cycles
-    issue_cycles: Cycles
+    A factor is the cycles of an SM per instruction of a class over those of an addition (31).
+    """
+
+    mem_ld_cycles: Cycles | None = None
+    departure_del_uncoal_cycles: Cycles | None = None
+    departure_del_coal_cycles: Cycles | None = None
+    issue_cycles: Cycles | None = None
     uncoal_per_mw: Count | None = None
     coal_per_mw: Count | None = None
     clock_hz: Hertz | None = None
@@ -19,32 +22,37 @@ class HongKim(Section, frozen=True):
     imul_factor: Factor | None = None
     idiv_factor: Factor | None = None
     imod_factor: Factor | None = None
+    int_factor: Factor | None = None
+    imul_wide_factor: Factor | None = None
+    fp64_factor: Factor | None = None
+    sfu_factor: Factor | None = None
+    convert_factor: Factor | None = None
 
 
 class Sim(Section, frozen=True):
     """The parameters of Sim et al.'s model (their Tables 2 and 3)."""
 
-    simd_width: Count
-    sfu_width: Count
-    fp_lat_cycles: Cycles
-    dram_lat_cycles: Cycles
+    simd_width: Count | None = None
+    sfu_width: Count | None = None
+    fp_lat_cycles: Cycles | None = None
+    dram_lat_cycles: Cycles | None = None
     departure_delay_cycles: Cycles | None = None
     hit_lat_cycles: Cycles | None = None
-    gamma: Count | None = None
+    gamma: Ratio | None = None
 
 
 class Kothapalli(Section, frozen=True):
     """The parameters of Kothapalli et al.'s model (their §2 and §3)."""
 
-    cores_per_sm: Count
-    pipeline_depth: Count
-    clock_hz: Hertz
-    add_cycles: Cycles
-    imul_cycles: Cycles
-    imod_cycles: Cycles
-    global_cycles: Cycles
-    shared_cycles: Cycles
-    barrier_cycles: Cycles
+    cores_per_sm: Count | None = None
+    pipeline_depth: Count | None = None
+    clock_hz: Hertz | None = None
+    add_cycles: Cycles | None = None
+    imul_cycles: Cycles | None = None
+    imod_cycles: Cycles | None = None
+    global_cycles: Cycles | None = None
+    shared_cycles: Cycles | None = None
+    barrier_cycles: Cycles | None = None
 
 
 class LemeireOperation(Section, frozen=True):

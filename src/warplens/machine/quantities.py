@@ -17,6 +17,7 @@ OpsPerCycle = Annotated[float, Meta(gt=0, le=1e5)]
 Seconds = Annotated[float, Meta(gt=0, le=1)]
 Warps = Annotated[float, Meta(gt=0, le=1e4)]
 Factor = Annotated[float, Meta(gt=0, le=1e4)]
+Ratio = Annotated[float, Meta(ge=0, le=1e4)]  # below 1, and nothing, too
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Ipc = Annotated[float, Meta(gt=0, le=1e3)]
 

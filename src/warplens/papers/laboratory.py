@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError
 from warplens.laboratory.catalogue import entries
@@ -74,7 +75,10 @@ def laboratory(gpu: str) -> Laboratory:
     if gpu.endswith(ENDINGS):
         machine, samples = derive(Path(gpu)), load(Path(gpu))
         complete = {entry.name for entry in entries()} <= set(samples.entries)
-        return Laboratory(machine, samples, complete, borrowed(machine, gpu))
+        own = {k: x for k, x in machine.sources.items() if not k.startswith(("hong_kim.", "sim.", "kothapalli."))}
+        return Laboratory(
+            machine, samples, complete, borrowed(replace(machine, sources=own), gpu)
+        )  # no item reads these
     machine = load_machine(gpu)
     if machine.id not in JOURNALS:
         raise WarplensError(

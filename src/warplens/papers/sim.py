@@ -7,7 +7,8 @@ import numpy as np
 from warplens.machine import load_machine
 from warplens.models import Prediction, predict
 from warplens.models.published.sim2012 import parameters
-from warplens.papers.item import Item, Plot, Row, Series, line
+from warplens.papers import sim_cases, sim_fmm
+from warplens.papers.item import Grid, Item, Plot, Row, Series, line
 from warplens.workload import load_workload, mix
 
 PAPER = "Sim et al. 2012"
@@ -82,6 +83,33 @@ def figure_8() -> Item:
     return Item("sim-figure-8", "Figure 8: contention for special function units", f"{PAPER} §6.1", rows, plots, notes)
 
 
+def table_2() -> Item:
+    """Table 2: the machine parameters of the equations, as the paper has them of the C2050 and we of the H200."""
+    machines = [load_machine(name) for name in ("c2050", "h200")]
+    fields = {"Gamma": "gamma", "Delta": "delta", "DRAM_lat": "dram_lat", "FP_lat": "fp_lat", "hit_lat": "hit_lat",
+              "SIMD_width": "simd_width", "SFU_width": "sfu_width", "mem_peak_bandwidth": "bandwidth"}  # fmt: skip
+    found = [parameters(machine, MODEL) for machine in machines]
+    levels = [machine.cache for machine in machines]
+    cells = {
+        name: [f"{value:g}" if (value := getattr(p, field)) is not None
+               else f"{c.l1_latency_cycles:g} in L1, {c.l2_latency_cycles:g} in L2" for p, c in zip(found, levels,
+                                                                                                  strict=True)]
+        for name, field in fields.items()
+    }  # fmt: skip
+    keys = ("sim.gamma", "sim.departure_delay_cycles", "instructions.load.latency_cycles",
+            "instructions.fp32.latency_cycles", "cache.l2_latency_cycles", "sm.cuda_cores",
+            "instructions.sfu.peak_ops_per_cycle_per_scheduler", "memory.pin_bytes_per_second")  # fmt: skip
+    grid = Grid(["parameter", *(machine.name for machine in machines), "of the H200"],
+                [[name, *both, f"{key}: {machines[1].sources[key].source}"]
+                 for (name, both), key in zip(cells.items(), keys, strict=True)])  # fmt: skip
+    notes = [
+        "The paper's are inputs (Tables 2, 3); the H200's are measured (`warplens machine show h200`).",
+        "Gamma, the cost of a barrier, is 64 by the paper's simulations; by two programs that differ in their barriers "
+        f"it is {found[1].gamma:g} on the H200.",
+    ]
+    return Item("sim-table-2", "Table 2: parameters of two machines", f"{PAPER} §4, §6", notes=notes, grids=[grid])
+
+
 def table_3() -> Item:
     """Table 3: what follows from the parameters of the C2050."""
     machine = load_machine("c2050")
@@ -125,6 +153,7 @@ def benefits() -> Item:
         y = [t["T_comp"], t["T_comp"], t["T_fp"]]
         points.append(line(name, np.divide(x, t["T_exec"]), np.divide(y, t["T_exec"]), "points"))
         bars.append(line(name, range(1, 5), [t[what] / t["T_exec"] for what in metrics], "bar"))
+    points.append(line("y = x", [0.0, 1.0], [0.0, 1.0]))
     plots = [
         Plot("Benefit chart: A, A' and the ideal, over T_exec", "memory cost", "computation cost", points),
         Plot("Benefits over T_exec", "benefit (1 itilp, 2 serial, 3 fp, 4 memlp)", "share of the time", bars),
@@ -136,4 +165,4 @@ def benefits() -> Item:
     return Item("sim-benefits", "Potential benefits of shipped workloads", f"{PAPER} §3, §4.2", rows, plots, notes)
 
 
-ITEMS = (figure_6_and_7, figure_8, table_3, benefits)
+ITEMS = (figure_6_and_7, figure_8, table_2, table_3, benefits, *sim_fmm.ITEMS, *sim_cases.ITEMS)

@@ -271,6 +271,26 @@ def parallelism(code: Sequence[Instruction]) -> tuple[float, float]:
     return len(code) / groups, sum(local) / len(local) if local else 1.0
 
 
+def independent_loads(code: Sequence[Instruction]) -> list[int]:
+    """Return the loads that issue while an earlier one of the same warp is in flight, within straight code.
+
+    An instruction that reads a load's result waits for that load and those before it (Hong and Kim 2009 §6.1).
+    """
+    starts = {x.target for x in code if x.target is not None}
+    found, flying = list[int](), list[tuple[str, ...]]()
+    for i, x in enumerate(code):
+        if x.offset in starts:
+            flying = []
+        waits = [n for n, written in enumerate(flying) if not set(written).isdisjoint(x.reads + x.writes)]
+        del flying[: max(waits, default=-1) + 1]
+        if KINDS[x.kind] == "memory system" and x.writes:
+            found += [i] if flying else []
+            flying.append(x.writes)
+        if x.target is not None:
+            flying = []
+    return found
+
+
 def mean_parallelism(program: Program, executed: Sequence[float]) -> tuple[float, float]:
     """Return ILP and MLP of a program, its basic blocks weighted by how often their instructions run."""
     total, ilp, mlp = 0.0, 0.0, 0.0

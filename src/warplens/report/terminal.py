@@ -187,10 +187,10 @@ def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
         needed = "" if p.needed_warps_per_sm is None else number(float(p.needed_warps_per_sm), 3)
         remark = Text("; ".join(p.flags), "red") if p.flags else Text("; ".join(p.notes), "dim")
         rows.append([Text(name, "red" if p.flags else ""), time, p.limited_by, needed, remark])
+    rows += [[Text(name, "dim"), "-", "", "", Text(why, "dim")] for name, why in c.silent.items()]
     parts.append(table(["model", "time", "limited by", "warps needed", "remarks"], rows, {1, 3}))
     if some is not None and some.per not in ("kernel", "program"):
         parts.append(Text(f"time is per {some.per}: this workload is steady state, without a launch", "dim"))
-    parts += notes((f"{name} is silent: {why}" for name, why in c.silent.items()), "dim", "")
     return [*parts, *notes(c.notes, before="note: ")]
 
 

@@ -93,13 +93,18 @@ def overlay(
         if not isinstance(key, str):
             raise WarplensError(f"what to set is named by text, such as 'machine.sms', not by {key!r}")
         checked(key, value)
+    fields = {key: key.split(".")[1:] for key in changes if key.count(".") > 1 and key.startswith("machine.")}
+    if fields:  # at once: a section that the machine has not got needs several
+        machine = machine.with_values(**{"__".join(path): changes[key] for key, path in fields.items()})
+    for key, value in changes.items():
         head, *rest = key.split(".")
         head = _ALIASES.get(head, head)
         if head == "machine" and rest in (["dram"], ["l2"]):
             machine = _faster(machine, rest[0], value)
-        elif head == "machine" and rest:
-            path = _SHORT.get(rest[0], rest[0]) if len(rest) == 1 else "__".join(rest)
-            machine = machine.with_values(**{path: value})
+        elif head == "machine" and len(rest) == 1:
+            machine = machine.with_values(**{_SHORT.get(rest[0], rest[0]): value})
+        elif key in fields:
+            continue
         elif head == "lemeire" and len(rest) == 2 and rest[1] in ("issue", "completion"):
             machine = machine.with_values(**{f"lemeire__{rest[0]}__{rest[1]}_cycles": value})
         elif head in KINDS and len(rest) == 1 and rest[0] in _TIMING:

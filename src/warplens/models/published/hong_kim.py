@@ -6,9 +6,12 @@ All terms of Equations (5) to (31) under their names. Decisions where the paper 
 - The printed condition before (23) sends kernels with Comp_cycles > Mem_cycles there, which contradicts the
   paper's own Case 5 (§3.2.2) and exceeds the processor's peak; they go to (24) here, as in Volkov §7.1.
   `hong-kim-as-printed` keeps the letter.
-- M_factor (31) weighs slow arithmetic; divergent paths are all executed (§6.3).
-A machine without a [hong_kim] section is read as in Volkov §7.1: Mem_LD is its memory latency, Issue_cycles
-its CUDA cores' rate; departure delays are a further transaction's latency where known, no limit where not.
+- In machine code the requests that issue while an earlier one of the warp is in flight are independent.
+- M_factor (31) weighs slow arithmetic by the classes that the [hong_kim] section names; in machine code a division is
+  the sequence that it is. Divergent paths are all executed (§6.3).
+What the [hong_kim] section does not give is read as in Volkov §7.1: Mem_LD is the memory latency, Issue_cycles the CUDA
+cores' rate; without departure delays coalesced loads have no limit by them, uncoalesced ones that of a further
+transaction's latency. A kernel with barriers, or with uncoalesced accesses where that is not known, has no answer.
 """
 
 from __future__ import annotations
@@ -16,10 +19,12 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from warplens.machine import Machine
+from warplens.machine import KINDS, Machine
+from warplens.machine.papers import HongKim
 from warplens.models.bounds import arithmetic_ipc, memory_latency
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.residency import Residency
+from warplens.program.static_analysis import independent_loads
 from warplens.workload import Number, Workload
 
 NAME = "hong-kim"
@@ -38,27 +43,16 @@ class Parameters(Struct, frozen=True):
 
 
 def parameters(machine: Machine) -> Parameters:
-    """Read the parameters from the [hong_kim] section, or from the general ones."""
-    own = machine.hong_kim
-    pins = machine.memory.pin_bytes_per_second or machine.dram_bytes_per_second(model=NAME)
-    if own is None:
-        extra = machine.memory.extra_transaction_cycles or 0.0
-        issue = 1 / arithmetic_ipc(machine, NAME)
-        return Parameters(memory_latency(machine, NAME), 0.0, extra, issue, machine.chip.clock_hz, pins, {})
-    slow = {
-        "fdiv": own.fdiv_factor,
-        "imul": own.imul_factor,
-        "idiv": own.idiv_factor,
-        "imod": own.imod_factor,
-    }
+    """Read the parameters from the [hong_kim] section; those that it does not give from the general ones."""
+    own = machine.hong_kim or HongKim()
     return Parameters(
-        own.mem_ld_cycles,
-        own.departure_del_coal_cycles,
-        own.departure_del_uncoal_cycles,
-        own.issue_cycles,
-        own.clock_hz or machine.chip.clock_hz,
-        pins,
-        {kind: factor for kind, factor in slow.items() if factor is not None},
+        mem_ld=own.mem_ld_cycles or memory_latency(machine, NAME),
+        departure_del_coal=own.departure_del_coal_cycles or 0.0,
+        departure_del_uncoal=own.departure_del_uncoal_cycles or machine.memory.extra_transaction_cycles or 0.0,
+        issue_cycles=own.issue_cycles or 1 / arithmetic_ipc(machine, NAME),
+        freq=own.clock_hz or machine.chip.clock_hz,
+        mem_bandwidth=machine.memory.pin_bytes_per_second or machine.dram_bytes_per_second(model=NAME),
+        m_factor={kind: factor for kind in KINDS if (factor := getattr(own, f"{kind}_factor", None)) is not None},
     )
 
 
@@ -104,6 +98,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, print
     """Predict the execution cycles; `printed` takes the condition before (23) to the letter."""
     model = "hong-kim-as-printed" if printed else NAME
     p, n = parameters(machine), residency.warps_per_sm
+    _refuse_lacking(workload, machine, model)
     k = parallelism(workload, p, n, residency.active_sms)
     counts = workload.executed()
     weighted = sum((count * p.m_factor.get(kind, 1.0) for kind, count in counts.items()), start=0.0)
@@ -160,9 +155,23 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, print
     )
 
 
+def _refuse_lacking(workload: Workload, machine: Machine, model: str) -> None:
+    """Refuse a workload that needs a departure delay which the machine does not give."""
+    own, uncoalesced = machine.hong_kim or HongKim(), workload.memory_instructions(coalesced=False)
+    known = (own.departure_del_uncoal_cycles, machine.memory.extra_transaction_cycles)
+    if known == (None, None) and np.any(uncoalesced):
+        raise machine.missing(model, "hong_kim.departure_del_uncoal_cycles")
+    coalesced = workload.memory_instructions(coalesced=True)
+    if own.departure_del_coal_cycles is None and np.any(workload.barriers * coalesced):
+        raise machine.missing(model, "hong_kim.departure_del_coal_cycles")
+
+
 def _parallel_warps(workload: Workload, n: Number, mem_insts: Number) -> Number:
     """Return N_pw (29): more warps' worth of requests where requests of one warp are independent."""
-    independent = sum((a.independent * workload.iterations for a in workload.accesses), start=0.0)
+    independent: Number = sum((a.independent * workload.iterations for a in workload.accesses), start=0.0)
+    if profile := workload.profile:  # counted
+        requests = sum(profile.counts["requests"][i] for i in independent_loads(workload.code))
+        independent = requests / (profile.grid_blocks * profile.warps_per_block)
     dependent = mem_insts - independent
     with np.errstate(divide="ignore", invalid="ignore"):
         more = np.where(np.greater(independent, 0), n * independent / np.maximum(dependent, 1e-300), n)

@@ -1,9 +1,10 @@
 """Kothapalli et al. 2009: a thread's compute and memory cycles, their maximum or sum, times threads.
 
 Equations (1) to (4). A transaction shared by k threads costs (500 + k)/k cycles each, a k-way bank conflict
-4k. What the paper does not price (division, special functions, double precision) costs an addition.
-Occupancy plays no role. A machine without a [kothapalli] section is read so that its peak arithmetic
-rate comes out: add cycles and pipeline depth are both the CUDA cores' latency.
+4k. What the paper does not price (division, special functions, double precision) costs an addition; a barrier inside a
+kernel costs nothing, though the paper knows its 4 cycles (§3.1). Occupancy plays no role. What the [kothapalli] section
+does not give is read so that the peak arithmetic rate comes out: add cycles and pipeline depth are both the CUDA cores'
+latency.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from warplens.machine import KINDS, Machine
+from warplens.machine.papers import Kothapalli
 from warplens.models.bounds import memory_latency
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.residency import Residency
@@ -32,16 +34,18 @@ class Parameters(Struct, frozen=True):
 
 
 def parameters(machine: Machine, model: str) -> Parameters:
-    """Read the parameters from the [kothapalli] section, or from the general ones."""
-    own = machine.kothapalli
-    if own is not None:
-        return Parameters(own.cores_per_sm, own.pipeline_depth, own.clock_hz, own.add_cycles, own.imul_cycles,
-                          own.imod_cycles, own.global_cycles, own.shared_cycles)  # fmt: skip
-    add = machine.latency_cycles("fp32", model=model)
-    cores = machine.peak_ipc("fp32", model=model) * machine.sm.warp_size
-    shared = machine.timing("shared").latency_cycles or add
-    return Parameters(cores, add, machine.chip.clock_hz, add, machine.latency_cycles("imul", model=model), None,
-                      memory_latency(machine, model), shared)  # fmt: skip
+    """Read the parameters from the [kothapalli] section; those that it does not give from the general ones."""
+    own, add = machine.kothapalli or Kothapalli(), machine.latency_cycles("fp32", model=model)
+    return Parameters(
+        cores=own.cores_per_sm or machine.peak_ipc("fp32", model=model) * machine.sm.warp_size,
+        depth=own.pipeline_depth or add,
+        clock=own.clock_hz or machine.chip.clock_hz,
+        add=own.add_cycles or add,
+        imul=own.imul_cycles or machine.latency_cycles("imul", model=model),
+        imod=own.imod_cycles,
+        global_access=own.global_cycles or memory_latency(machine, model),
+        shared_access=own.shared_cycles or machine.timing("shared").latency_cycles or add,
+    )
 
 
 def predict(workload: Workload, machine: Machine, residency: Residency, *, combine: str = "max") -> Prediction:

@@ -1,25 +1,25 @@
 """Sim et al. 2012 (GPUPerf): computation and memory cost apart, overlapped, and four potential benefits.
 
-Equations (1) to (23) and Appendix A. A machine without a [sim] section is read as Volkov §7.4 does: peak
-bandwidth is the best sustained one, the miss latency is the whole latency, and Delta is the latency of a
-further transaction (13) but no cap (A.5). Our readings: O_CFdiv is the time of the divergent extra
-instructions, O_bank the extra shared-memory cycles of bank conflicts; the transaction size of (A.7) is what
-one request of a warp moves; the size of data in (19) counts in requests of 128 bytes per SM.
+Equations (1) to (23) and Appendix A. What the [sim] section does not give is the machine's general number. Without a
+departure delay the machine is read as Volkov §7.4 does: peak bandwidth is the best sustained one, and Delta is the
+latency of a further transaction (13) but no cap (A.5). Without its own hit latency, (12) has two levels, as the paper
+suggests: L1's round trip, and what L2 and DRAM add to it for those that miss. Gamma has no general number: a kernel
+with barriers has no answer without it. Our readings: O_CFdiv is the time of the divergent extra instructions, O_bank
+the extra shared-memory cycles of bank conflicts; the transaction size of (A.7) is what one request of a warp moves; the
+size of data in (19) counts in requests of 128 bytes per SM.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from warplens.machine import Machine
+from warplens.machine.papers import Sim
 from warplens.models.bounds import memory_latency
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.residency import Residency
 from warplens.workload import Number, Workload
-
-_GAMMA = 64.0  # the paper's choice for the synchronisation cost (§4.1.1)
 
 
 class Parameters(Struct, frozen=True):
@@ -29,29 +29,31 @@ class Parameters(Struct, frozen=True):
     dram_lat: float
     delta: float
     capped: bool
-    hit_lat: float
-    gamma: float
+    hit_lat: float | None
+    gamma: float | None
     simd_width: float
     sfu_width: float
     bandwidth: float
 
 
 def parameters(machine: Machine, model: str) -> Parameters:
-    """Read the parameters from the [sim] section, or from the general ones."""
-    own = machine.sim
-    if own is not None:
-        pins = machine.memory.pin_bytes_per_second or machine.dram_bytes_per_second(model=model)
-        return Parameters(
-            own.fp_lat_cycles, own.dram_lat_cycles, own.departure_delay_cycles or 0.0, True, own.hit_lat_cycles or 0.0,
-            own.gamma or _GAMMA, own.simd_width, own.sfu_width, pins,
-        )  # fmt: skip
-    size = machine.sm.warp_size
-    simd = min(machine.peak_ipc("fp32", model=model), machine.issue_ipc()) * size
-    sfu = machine.peak_ipc("sfu", model=model) * size if machine.sm.sfu_units or "sfu" in machine.instructions else simd
-    bandwidth = machine.dram_bytes_per_second(model=model)
-    fp_lat = machine.latency_cycles("fp32", model=model)
-    delta = machine.memory.extra_transaction_cycles or 0.0
-    return Parameters(fp_lat, memory_latency(machine, model), delta, False, 0.0, _GAMMA, simd, sfu, bandwidth)
+    """Read the parameters from the [sim] section; those that it does not give from the general ones."""
+    own, memory, size = machine.sim or Sim(), machine.memory, machine.sm.warp_size
+    simd = own.simd_width or min(machine.peak_ipc("fp32", model=model), machine.issue_ipc()) * size
+    known = machine.sm.sfu_units or "sfu" in machine.instructions
+    capped = own.departure_delay_cycles is not None
+    pins = memory.pin_bytes_per_second if capped else None
+    return Parameters(
+        fp_lat=own.fp_lat_cycles or machine.latency_cycles("fp32", model=model),
+        dram_lat=own.dram_lat_cycles or memory_latency(machine, model),
+        delta=own.departure_delay_cycles or memory.extra_transaction_cycles or 0.0,
+        capped=capped,
+        hit_lat=own.hit_lat_cycles,
+        gamma=own.gamma,
+        simd_width=simd,
+        sfu_width=own.sfu_width or (machine.peak_ipc("sfu", model=model) * size if known else simd),
+        bandwidth=pins or machine.dram_bytes_per_second(model=model),
+    )
 
 
 class Counts(Struct, frozen=True):
@@ -99,7 +101,7 @@ def computation(workload: Workload, p: Parameters, k: Counts, size: float) -> Co
     itilp_max = p.fp_lat / (size / p.simd_width)  # (5)
     itilp = np.minimum(workload.ilp * k.n, itilp_max)  # (4)
     w_parallel = (k.insts - k.extra) * k.warps * p.fp_lat / itilp  # (3)
-    f_sync = p.gamma * k.avg_dram_lat * k.mem_insts / k.insts  # (8)
+    f_sync = (p.gamma or 0.0) * k.avg_dram_lat * k.mem_insts / k.insts  # (8)
     o_sync = workload.barriers * workload.iterations * k.warps * f_sync  # (7)
     f_sfu = np.clip(k.sfu_insts / k.insts - p.sfu_width / p.simd_width, 0.0, 1.0)  # (10)
     o_sfu = k.sfu_insts * k.warps * size / p.sfu_width * f_sfu  # (9)
@@ -113,7 +115,7 @@ def memory_cost(
     workload: Workload, machine: Machine, p: Parameters, k: Counts, itilp: Number, active_sms: Number, departure: bool
 ) -> MemoryCost:
     """Return the memory cost: requests over how many of them overlap."""
-    amat = k.avg_dram_lat * _miss_ratio(workload) + p.hit_lat  # (12)
+    amat = _access_time(workload, machine, p, k.avg_dram_lat)
     mem_cycles = k.mem_insts * amat / workload.mlp  # (A.4)
     comp_cycles = k.insts * p.fp_lat / itilp  # (A.3)
     cwp = np.minimum((mem_cycles + comp_cycles) / comp_cycles, k.n)  # (A.1), (A.2)
@@ -127,22 +129,12 @@ def memory_cost(
     return MemoryCost(amat, cwp, bw_per_warp, mwp_peak_bw, cap, mwp, mwp_cp, itmlp, t_mem)
 
 
-def predict(
-    workload: Workload,
-    machine: Machine,
-    residency: Residency,
-    *,
-    departure: bool = True,
-    gamma: float | None = None,
-) -> Prediction:
-    """Predict T_exec and the benefits; `departure=False` drops the cap that Delta puts on MWP.
-
-    `gamma` replaces the paper's 64 where the machine file has no [sim] section of its own.
-    """
+def predict(workload: Workload, machine: Machine, residency: Residency, *, departure: bool = True) -> Prediction:
+    """Predict T_exec and the benefits; `departure=False` drops the cap that Delta puts on MWP."""
     model = "sim2012" if departure else "sim2012-no-departure"
     p = parameters(machine, model)
-    if gamma is not None and machine.sim is None:
-        p = replace(p, gamma=gamma)
+    if p.gamma is None and np.any(workload.barriers * workload.memory_instructions()):
+        raise machine.missing(model, "sim.gamma")
     counts = workload.executed()
     sfu_insts = counts.get("sfu", 0.0)
     k = Counts(
@@ -157,7 +149,7 @@ def predict(
     c = computation(workload, p, k, machine.sm.warp_size)
     m = memory_cost(workload, machine, p, k, c.itilp, residency.active_sms, departure)
     zeta = np.where(m.cwp <= m.mwp, 1.0, 0.0)  # (17)
-    t_overlap = np.minimum(c.t_comp * (k.n - zeta) / k.n, m.t_mem)  # (16), (17)
+    t_overlap = np.minimum(c.t_comp * (k.n - zeta) / k.n, m.t_mem)  # (16)
     t_exec = c.t_comp + m.t_mem - t_overlap  # (1)
     per_warp = residency.warps_on_sm / k.warps
     return answer(
@@ -170,7 +162,9 @@ def predict(
         limits={"computation": c.t_comp * per_warp, "memory": m.t_mem * per_warp},
         terms={
             **_terms(k, c, m),
+            "F_overlap": Term((k.n - zeta) / k.n, "", "(17)"),
             "T_overlap": Term(t_overlap, "cycles", "(16), (17)"),
+            "T'_mem": Term(m.t_mem - t_overlap, "cycles", "Table 1"),
             "T_exec": Term(t_exec, "cycles", "(1)"),
             **_benefits(workload, p, k, c, m, t_overlap),
         },
@@ -252,7 +246,31 @@ def _transactions(workload: Workload) -> Number:
     return sum((c * t for c, t, _ in rows), start=0.0) / np.maximum(count, 1e-300) if rows else 1.0
 
 
-def _miss_ratio(workload: Workload) -> Number:
+def _access_time(workload: Workload, machine: Machine, p: Parameters, avg_dram_lat: Number) -> Number:
+    """Return AMAT (12), of one level with the section's hit latency, else of two with L1's and L2's round trips."""
     rows = _global(workload)
     count = sum((c for c, _, _ in rows), start=0.0)
-    return sum((c * (1 - h) for c, _, h in rows), start=0.0) / np.maximum(count, 1e-300) if rows else 1.0
+    to_dram = sum((c * (1 - h) for c, _, h in rows), start=0.0)
+    missed = np.where(np.greater(count, 0), to_dram / np.maximum(count, 1e-300), 1.0)
+    if p.hit_lat is not None:
+        return avg_dram_lat * missed + p.hit_lat
+    if np.all(np.equal(missed, 1.0)):
+        return avg_dram_lat
+    first, second = machine.cache.l1_latency_cycles, machine.cache.l2_latency_cycles
+    if first is None or second is None:
+        raise machine.missing("sim2012", "sim.hit_lat_cycles")
+    beyond = np.maximum(missed, _first_level_misses(workload, missed))
+    time: Number = first + beyond * (second - first) + missed * np.maximum(avg_dram_lat - second, 0.0)
+    return time
+
+
+def _first_level_misses(workload: Workload, missed: Number) -> Number:
+    """Return the share of global accesses that pass L1, by their sectors; where nothing counted, those to DRAM."""
+    counts = {} if workload.profile is None else workload.profile.counts
+    if not {"requests", "sectors", "l2_sectors"} <= counts.keys():
+        return missed
+    requests, sectors, passed = (np.asarray(counts[key], float) for key in ("requests", "sectors", "l2_sectors"))
+    outside = sectors > 0  # accesses to shared memory have none
+    if not outside.any():
+        return missed
+    return float(np.average(np.minimum(1.0, passed[outside] / sectors[outside]), weights=requests[outside]))
