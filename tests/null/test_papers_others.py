@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from warplens.machine import load_machine
 from warplens.models import predict
@@ -17,6 +18,19 @@ from warplens.workload.workload import Access, Workload
 
 def value(p: Prediction, term: str) -> float:
     return float(p.terms[term].value)
+
+
+def test_given_blocks_per_sm_are_cut_to_the_blocks_that_an_sm_has() -> None:
+    """No model answers below its own latency bound, and no repetition is less than one."""
+    given, h200 = load_workload("hong-kim-figure12"), load_machine("h200")
+    assert given.launch is not None and given.launch.blocks_per_sm == 5
+    alone = given.with_values(launch=structs.replace(given.launch, grid=1))
+    free = alone.with_values(launch=structs.replace(given.launch, grid=1, blocks_per_sm=None))
+    p = predict(alone, h200, "volkov")
+    assert p.cycles == predict(free, h200, "volkov").cycles == value(p, "latency bound")
+    for grid, repetitions in ((1, 1.0), (132 * 5, 1.0), (132 * 5 + 1, 1.2)):  # whole blocks of the busiest SM
+        work = given.with_values(launch=structs.replace(given.launch, grid=grid))
+        assert value(predict(work, h200, "hong-kim"), "#Rep") == repetitions
 
 
 # --- Hong & Kim 2009 -------------------------------------------------------------------------------------

@@ -41,14 +41,14 @@ def residency(workload: Workload, machine: Machine, warps_per_sm: Number | None 
         warps_per_sm = np.minimum(warps_per_sm, on_sm)  # no more than there are
         return Residency(warps_per_sm, warps_per_sm / per_block, per_block, active, on_sm, "given")
     if launch.blocks_per_sm is not None:
-        return Residency(launch.blocks_per_sm * per_block, launch.blocks_per_sm, per_block, active, on_sm, "given")
-    fits = occupancy_of(workload, machine)
-    assert fits is not None
-    blocks = np.minimum(fits.blocks_per_sm, np.ceil(launch.blocks / sms))
-    few = bool(np.all(blocks < fits.blocks_per_sm))
-    return Residency(
-        blocks * per_block, blocks, per_block, active, on_sm, "blocks in the grid" if few else fits.limiter
-    )
+        fit, limiter = launch.blocks_per_sm, "given"
+    else:
+        fits = occupancy_of(workload, machine)
+        assert fits is not None
+        fit, limiter = fits.blocks_per_sm, fits.limiter
+    blocks = np.minimum(fit, np.ceil(launch.blocks / sms))  # no more than there are
+    few = bool(np.all(blocks < fit))
+    return Residency(blocks * per_block, blocks, per_block, active, on_sm, "blocks in the grid" if few else limiter)
 
 
 def _check(n: Number) -> None:

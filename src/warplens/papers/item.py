@@ -14,7 +14,7 @@ from warplens.report.page.svg import Plot, Series, line
 
 __all__ = ["Grid", "Item", "Plot", "Row", "Series", "counts", "half_unit", "line", "parse_printed"]
 
-Verdict = Literal["digit", "near", "differs", "formula", "measured", "ours"]
+Verdict = Literal["digit", "near", "differs", "formula", "measured", "given", "ours"]
 NEAR = 0.02  # within 2 %: a paper's own rounding on the way
 
 
@@ -22,7 +22,8 @@ class Row(Struct, frozen=True):
     """One number of ours beside the one the paper prints (as it prints it, so that its digits are known).
 
     `measured` marks a number that the paper measured: the difference is then the model's error, not ours.
-    `formula` marks one that is not printed but follows from a printed formula with its printed constants.
+    `formula` marks one that is not printed but follows from a printed formula with its printed constants. `given` marks
+    an input: a printed number that the machine file or the workload repeats, so that it says nothing of the model.
     """
 
     what: str
@@ -32,13 +33,15 @@ class Row(Struct, frozen=True):
     note: str = ""
     measured: bool = False
     formula: bool = False
+    given: bool = False
 
     @property
     def verdict(self) -> Verdict:
         """Compare the two.
 
         `digit`: ours rounds to what is printed; `near`: within 2 %; `differs`: further off; `formula`: equal
-        to a printed formula's value within 2 %; `measured`: a measurement; `ours`: the paper has no such number.
+        to a printed formula's value within 2 %; `measured`: a measurement; `given`: an input, as printed; `ours`: the
+        paper has no such number.
         """
         if self.paper is None:
             return "ours"
@@ -48,7 +51,7 @@ class Row(Struct, frozen=True):
         off = abs(self.ours - printed)
         exact = math.isclose(self.ours, printed, rel_tol=1e-12) or off <= half_unit(self.paper) * 1.0000001
         if exact and not self.formula:
-            return "digit"
+            return "given" if self.given else "digit"
         near = exact or off <= NEAR * abs(printed)
         return ("formula" if self.formula else "near") if near else "differs"
 
@@ -80,6 +83,19 @@ class Item(Struct, frozen=True):
     plots: list[Plot] = []
     notes: list[str] = []
     grids: list[Grid] = []
+
+    @property
+    def verdict(self) -> str:
+        """Summarise the rows in words: what agrees, what differs, or that no number is printed."""
+        found = counts([self])
+        compared = found["digit"] + found["near"] + found["differs"]
+        said = [
+            f"{compared - found['differs']} of {compared} printed numbers agree" if compared else "",
+            f"{found['formula']} values of formulas agree" if found["formula"] else "",
+            f"{found['given']} inputs as printed" if found["given"] else "",
+            f"beside {found['measured']} measurements of the paper" if found["measured"] else "",
+        ]
+        return ", ".join(filter(None, said)) or "the paper prints no numbers"
 
 
 def parse_printed(text: str) -> float:

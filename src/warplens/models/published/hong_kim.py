@@ -146,7 +146,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, print
         "Mem_cycles": Term(mem_cycles, "cycles", "(18)"),
         "CWP_full": Term(cwp_full, "warps", "(8)"),
         "CWP": Term(cwp, "warps", "(9)"),
-        "#Rep": Term(rep, "", "(21)"),
+        "#Rep": Term(rep, "", "(21), in whole blocks of the busiest SM"),
         "Exec_cycles_app": Term(app, "cycles", "(22)-(24)"),
         "Synch_cost": Term(synch_cost, "cycles", "(26), (27)"),
         "Exec_cycles_with_synch": Term(total, "cycles", "(28)"),
