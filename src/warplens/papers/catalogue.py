@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from warplens.papers.laboratory import Laboratory
 
 _MODULES = (
-    "volkov_tables", "volkov_figures", "volkov_evaluation_figures", "hong_kim", "sim", "kothapalli", "lemeire",
-    "validation.triton", "validation.gemm",
+    "volkov_hardware", "volkov_tables", "volkov_figures", "volkov_throughput", "volkov_evaluation_figures", "hong_kim",
+    "sim", "kothapalli", "lemeire", "validation.triton", "validation.gemm",
 )  # fmt: skip
+_PAPERS = ("volkov", "hong_kim")  # with several files each
 # Not made unasked: tables of our own measurements, and what takes half a minute of simulation.
 _ASKED = ("triton-", "gemm-", "lemeire-figure-3")
 
@@ -28,12 +29,7 @@ def _makers() -> dict[str, Callable[[], Item]]:
     makers: dict[str, Callable[[], Item]] = {}
     for name in _MODULES:
         module = importlib.import_module(f"warplens.papers.{name}")
-        paper = (
-            name.removeprefix("validation.")
-            .removesuffix("_tables")
-            .removesuffix("_figures")
-            .removesuffix("_evaluation")
-        )
+        paper = next((paper for paper in _PAPERS if name.startswith(paper)), name.removeprefix("validation."))
         for function in module.ITEMS:
             makers[f"{paper}_{function.__name__}".replace("_", "-")] = function
     return makers
@@ -79,7 +75,10 @@ def _measured(gpu: str) -> dict[str, Callable[[], Item]]:
 
 
 # Tables that stand in an item under another name.
-_ALSO = {"volkov-table-3.2": "volkov-table-3.4", "volkov-table-3.3": "volkov-table-3.4"}
+_ALSO = {
+    "volkov-table-2.2": "volkov-table-2.4", "volkov-table-2.3": "volkov-table-2.4",
+    "volkov-table-3.2": "volkov-table-3.4", "volkov-table-3.3": "volkov-table-3.4",
+}  # fmt: skip
 
 
 def reproduce(which: str | None = None, gpu: str | None = None) -> Iterator[Item]:
