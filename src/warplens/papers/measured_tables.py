@@ -63,8 +63,8 @@ def table_6_1(lab: Laboratory) -> Item:
     grid = _beside(old, lambda kind: lab.name if kind == "name" else new(kind), "operations/cycle/scheduler")
     notes = [
         "random: unstructured 4-byte loads over 1 GiB or more; streaming: the best rate of reads of any width",
-        f"add: one chain per warp; with several, 2N links less N say {lab.peak('instruction.fadd') * per:.1f}, above the "
-        "32 lanes of a scheduler, as the longer kernel hides more of the loop",
+        f"add: one chain per warp; with several, 2N links less N say {lab.peak('instruction.fadd') * per:.1f}, above "
+        "the 32 lanes of a scheduler, as the longer kernel hides more of the loop",
     ]
     return _item(lab, "6.1", "peak throughputs", "6.1", grid, *notes)
 

@@ -1,0 +1,254 @@
+"""Hong & Kim 2009 over threads per block and warps: Figures 3, 4, 15, 16 and 21 to 23, with the H200 beside.
+
+The total work is kept: with more threads per block there are fewer blocks. The H200's times are those of the kernels
+of examples/, which do the same work (data/experiments/occupancy_ladders).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from warplens.machine import Machine, load_machine
+from warplens.models import Prediction, predict
+from warplens.models.published.hong_kim import parameters
+from warplens.papers.hong_kim import FEWER, MERGE, MODEL, PAPER, UNCOAL, fewer, term
+from warplens.papers.item import Item, Plot, Row, Series, line
+from warplens.papers.occupancy_ladders import MISSING, timed
+from warplens.workload import Launch, Workload, load_workload
+
+BLOCKS = (4, 8, 16, 32, 64, 96, 128, 192, 256, 320, 384, 448, 512)
+TILES = (4, 5, 8, 10, 16, 20)  # of the tiled product, tile x tile threads: divisors of 2000
+SVM = {"Naive": "svm_naive", "Constant": "svm_constant", "Constant+Optimized": "svm_coalesced"}
+_KERNELS = dict(zip(MERGE, ("sepia", "linear", "svm_coalesced", "matmul_naive", "matmul_tiled", "black_scholes"),
+                    strict=True))  # of examples/  # fmt: skip
+_THREADS, _ENOUGH, _MOST = "threads per block", 64, 24  # from 64 on, says §2.4, the time hardly varies
+_H200 = "the work is the paper's; kernels and numbers of bytes are those of examples/"
+
+
+def by_block(workload: Workload, machine: Machine, blocks: Sequence[int] = BLOCKS) -> list[Prediction]:
+    """Predict for each number of threads per block, the total work kept."""
+    own = workload.launch
+    assert own is not None
+    total = float(own.blocks) * float(own.threads_per_block)
+    launches = [
+        Launch(math.ceil(total / t), t, registers_per_thread=own.registers_per_thread,
+               shared_bytes_per_block=own.shared_bytes_per_block)
+        for t in blocks
+    ]  # fmt: skip
+    return [predict(workload.with_values(launch=launch), machine, MODEL) for launch in launches]
+
+
+def svm(version: str) -> Workload:
+    """Return the counts of a version of SVM (§2.4).
+
+    Constant+Optimized has Table 5's. Constant has the same, uncoalesced. Naive also loads the model's vectors, which
+    the others have in constant memory: twice the loads (assumed, as the paper prints no counts).
+    """
+    if version == "Constant+Optimized":
+        return load_workload("hong-kim-svm-optimized")
+    workload = load_workload("hong-kim-svm-naive")
+    if version == "Constant":
+        return workload
+    (access,) = workload.accesses
+    return workload.with_values(accesses=[replace(access, count=2 * float(access.count))])
+
+
+def tiled(tile: int) -> Workload:
+    """Return the tiled product's counts for a tile: Table 5's ranges are those of tiles of 20 and of 4.
+
+    Memory instructions are 2 x 2000 / tile + 1; computation instructions are a constant and a share for each tile.
+    """
+    slope = (24580 - 9780) / (2000 / 4 - 2000 / 20)
+    computation = 9780 + slope * (2000 / tile - 2000 / 20)
+    launch = Launch((2000 // tile) ** 2, tile * tile, registers_per_thread=18, shared_bytes_per_block=8 * tile**2 + 88)
+    workload = load_workload("hong-kim-matmul-tiled")
+    accesses = [replace(workload.accesses[0], count=2 * 2000 / tile + 1)]
+    return workload.with_values(instructions={"fp32": computation}, accesses=accesses, launch=launch)
+
+
+def _milliseconds(made: Sequence[Prediction]) -> list[float]:
+    return [1e3 * float(p.seconds) for p in made if p.seconds is not None]
+
+
+def _measured(kernel: str) -> dict[int, float]:
+    """Return the H200's milliseconds by threads per block."""
+    return {one.threads: one.us / 1e3 for one in timed("threads", kernel)}
+
+
+def _times(name: str, machine: Machine) -> Series:
+    """Return a Merge benchmark's time over threads per block."""
+    if name == "matmul-tiled":
+        made = [predict(tiled(tile), machine, MODEL) for tile in TILES if tile * tile <= BLOCKS[-1]]
+        return line(name, [tile * tile for tile in TILES if tile * tile <= BLOCKS[-1]], _milliseconds(made))
+    return line(name, BLOCKS, _milliseconds(by_block(load_workload(f"hong-kim-{name}"), machine)))
+
+
+def figure_3() -> Item:
+    """Figure 3: what constant memory and coalescing bring SVM."""
+    fx5600, at = load_machine("fx5600"), BLOCKS.index(128)
+    times = {version: _milliseconds(by_block(svm(version), fx5600)) for version in SVM}
+    plots = [Plot(fx5600.name, _THREADS, "ms", [line(v, BLOCKS, y) for v, y in times.items()], log_y=True)]
+    rows = []
+    for version, paper in (("Constant+Optimized", "24.36"), ("Constant", "1.79")):
+        ours = times["Naive"][at] / times[version][at]
+        note = "counts of Naive are not printed: twice the loads, uncoalesced (assumed)"
+        rows.append(Row(f"{version} over Naive", ours, paper, "times", note, measured=True))
+    for version, y in times.items():
+        late = [ms for t, ms in zip(BLOCKS, y, strict=True) if t >= _ENOUGH]
+        rows.append(Row(f"{version}: longest over shortest from 64 threads on", max(late) / min(late), None, "times",
+                        "the paper: no significant variation"))  # fmt: skip
+    notes = [MISSING]
+    if measured := {version: _measured(kernel) for version, kernel in SVM.items() if _measured(kernel)}:
+        plots.append(Plot("H200, measured", _THREADS, "ms", [line(v, list(y), list(y.values()), "points")
+                                                             for v, y in measured.items()], log_y=True))  # fmt: skip
+        for version in ("Constant+Optimized", "Constant"):
+            what, gain = f"H200, measured: {version} over Naive", measured["Naive"][128] / measured[version][128]
+            rows.append(Row(what, gain, None, "times", "L1 serves what does not coalesce" if version[8:] else ""))
+        notes = [_H200]
+    return Item("hong-kim-figure-3", "Figure 3: optimizations of SVM", f"{PAPER} §2.4", rows, plots, notes)
+
+
+def figure_4() -> Item:
+    """Figure 4: occupancy of SVM."""
+    fx5600 = load_machine("fx5600")
+    shares = [float(p.warps_per_sm) / fx5600.sm.warps_max for p in by_block(svm("Constant"), fx5600)]
+    low = min(share for t, share in zip(BLOCKS, shares, strict=True) if t >= 32)
+    rows = [
+        Row("lowest occupancy of full warps", low, "0.35", "", "eight blocks of one warp, of 24 warps: a third"),
+        Row("highest occupancy", max(shares), "1"),
+    ]
+    plots = [Plot(f"{fx5600.name}: 9 registers, 44 bytes of shared memory", _THREADS, "occupancy", [
+        line("model", BLOCKS, shares, "points")], y_max=1.0)]  # fmt: skip
+    notes = ["registers of Naive and Constant are not printed: those of Table 5"]
+    if timed("threads", "svm_naive"):
+        h200 = load_machine("h200")
+        series = []
+        for version, kernel in SVM.items():
+            found = timed("threads", kernel)
+            warps = [one.blocks_per_sm * math.ceil(one.threads / 32) / h200.sm.warps_max for one in found]
+            series.append(line(version, [one.threads for one in found], warps, "points"))
+        plots.append(Plot("H200, as the driver says", _THREADS, "occupancy", series, y_max=1.0))
+    return Item("hong-kim-figure-4", "Figure 4: occupancy of SVM", f"{PAPER} §2.4", rows, plots, notes)
+
+
+def _merge_figure(number: str, gpu: str, *, measured: bool = False) -> Item:
+    """Make Figure 15 or 16: total times of the Merge benchmarks over threads per block."""
+    machine = load_machine(gpu)
+    series = [_times(name, machine) for name in MERGE]
+    plots, rows = [Plot(machine.name, _THREADS, "ms", series, log_y=True)], []
+    for one in series:
+        late = [y for x, y in zip(one.x, one.y, strict=True) if x >= _ENOUGH]
+        tiles = one.name == "matmul-tiled"
+        note = "the paper: more threads, less time" if tiles else "the paper: mostly the same"
+        what = "16 threads over 400" if tiles else "longest over shortest from 64 threads on"
+        value = one.y[0] / one.y[-1] if tiles else max(late) / min(late)
+        rows.append(Row(f"{one.name}: {what}", value, None, "times", note))
+        rows.append(Row(f"{one.name}: at {one.x[-1]:g} threads", one.y[-1], None, "ms"))
+    notes = [
+        "The paper's times are measurements of its GPU; the picture has no numbers.",
+        UNCOAL,
+        "Tiled product: tiles of 4 to 20, counts between Table 5's ends; 8 bytes of shared memory per thread.",
+    ]
+    if measured and (found := {name: _measured(kernel) for name, kernel in _KERNELS.items() if _measured(kernel)}):
+        shown = [line(name, list(y), list(y.values()), "points") for name, y in found.items()]
+        plots.append(Plot("H200, measured", _THREADS, "ms", shown, log_y=True))
+        for name, y in found.items():
+            tiles = name == "matmul-tiled"
+            late = list(y.values()) if tiles else [ms for t, ms in y.items() if t >= _ENOUGH]
+            what = f"{min(y)} threads over {max(y)}" if tiles else "longest over shortest from 64 threads on"
+            value = late[0] / late[-1] if tiles else max(late) / min(late)
+            rows.append(Row(f"H200, {name}: {what}", value, None, "times"))
+        notes.append(_H200 + "; the products are of 2048 x 2048 there.")
+    title = f"Figure {number}: total time of the Merge benchmarks on {machine.name}"
+    return Item(f"hong-kim-figure-{number}", title, f"{PAPER} §5.2", rows, plots, notes)
+
+
+def figure_15() -> Item:
+    """Figure 15: total times on the FX5600."""
+    return _merge_figure("15", "fx5600")
+
+
+def figure_16() -> Item:
+    """Figure 16: total times on the GTX280, and on the H200."""
+    return _merge_figure("16", "gtx280", measured=True)
+
+
+def _mwp(machine: Machine, workload: Workload, n: np.ndarray) -> Prediction:
+    return predict(workload, machine, MODEL, warps_per_sm=n)
+
+
+def figure_21() -> Item:
+    """Figure 21: MWP against the number of warps, coalesced and not."""
+    n, coalesced = np.arange(1.0, 33.0), load_workload("hong-kim-mb2-coalesced")
+    gtx280, small = load_machine("gtx280"), load_machine("8800gt")
+    most = {m.id: float(np.max(_mwp(m, coalesced, n).terms["MWP"].value)) for m in (gtx280, small)}
+    rows = [
+        Row("coalesced, 8800GT: largest MWP", most["8800gt"], "9", "warps",
+            "MWP_peak_BW = 57.6 / (1.5 x 128 / 420 x 14): the figure's title says GTX280, its curve is the 8800GT's"),
+        Row("coalesced, GTX280: largest MWP", most["gtx280"], None, "warps", "Equations (5) to (7), Tables 3 and 6"),
+    ]  # fmt: skip
+    names = ("MWP", "MWP_peak_BW", "MWP_Without_BW_full")
+    plots = []
+    for m in (small, gtx280):
+        terms = _mwp(m, coalesced, n).terms
+        curves = [line(name, n, np.broadcast_to(terms[name].value, n.shape)) for name in names]
+        plots.append(Plot(f"Coalesced, {m.name}", "warps per SM", "warps", curves, y_max=32))
+    lines = []
+    for transactions in (2.0, 3.0, 32.0):
+        found = _mwp(gtx280, fewer(load_workload("hong-kim-mb2-uncoalesced"), transactions), n).terms["MWP"].value
+        first = transactions == FEWER
+        note = f"{UNCOAL[:-1]}, for unaligned 4-byte elements" if first else ""
+        what = f"uncoalesced, {transactions:g} transactions: largest MWP"
+        rows.append(Row(what, float(np.max(found)), "5" if first else None, "warps", note))
+        lines.append(line(f"MWP, {transactions:g} transactions", n, found))
+    p = parameters(gtx280)
+    transactions = (p.mem_ld - p.departure_del_uncoal) / (4 * p.departure_del_uncoal)
+    rows.append(
+        Row("uncoalesced: transactions that would give 5", transactions, None, "", "Mem_L / Departure_delay = 5")
+    )
+    plots.append(Plot(f"Uncoalesced, {gtx280.name}", "warps per SM", "warps", lines))
+    return Item("hong-kim-figure-21", "Figure 21: MWP against warps", f"{PAPER} §5.3", rows, plots)
+
+
+def _analysis(title: str, made: Sequence[Prediction], names: Mapping[str, str]) -> Plot:
+    curves = [line(label, BLOCKS, [term(p, name) for p in made]) for label, name in names.items()]
+    without = [min(term(p, "MWP_Without_BW_full"), float(p.warps_per_sm)) for p in made]
+    return Plot(title, _THREADS, "warps", [*curves, line("MWP_Without_BW", BLOCKS, without)])
+
+
+_CURVES = {"N": "#Active_warps_per_SM (N)", "MWP_peak_BW": "MWP_peak_BW", "MWP": "MWP", "CWP": "CWP"}
+
+
+def figure_22() -> Item:
+    """Figure 22: what limits the optimised SVM."""
+    fx5600 = load_machine("fx5600")
+    made = by_block(svm("Constant+Optimized"), fx5600)
+    peak = term(made[BLOCKS.index(128)], "MWP_peak_BW")
+    rows = [
+        Row("limiting MWP term (MWP_peak_BW)", peak, "12", "warps"),
+        Row("MWP_peak_BW that N has to reach", peak, "40", "warps",
+            "the same paragraph says 12 and then 40; an SM of the FX5600 holds 24 warps"),
+    ]  # fmt: skip
+    plots = [_analysis(f"Constant+Optimized on the {fx5600.name}", made, _CURVES)]
+    return Item("hong-kim-figure-22", "Figure 22: MWP and CWP of the optimised SVM", f"{PAPER} §5.3", rows, plots)
+
+
+def figure_23() -> Item:
+    """Figure 23: what limits the naive SVM."""
+    fx5600 = load_machine("fx5600")
+    made = by_block(svm("Naive"), fx5600)
+    full = term(made[BLOCKS.index(128)], "MWP_Without_BW_full")
+    fewest = min(float(p.warps_per_sm) for t, p in zip(BLOCKS, made, strict=True) if t >= 32)
+    rows = [
+        Row("limiting MWP term (MWP_Without_BW)", full, "2", "warps"),
+        Row("fewest warps per SM, which the paper says are always more", fewest, None, "warps"),
+    ]
+    plots = [_analysis(f"Naive on the {fx5600.name}", made, _CURVES)]
+    return Item("hong-kim-figure-23", "Figure 23: MWP and CWP of the naive SVM", f"{PAPER} §5.3", rows, plots)
+
+
+ITEMS = (figure_3, figure_4, figure_15, figure_16, figure_21, figure_22, figure_23)
