@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from warplens.papers.laboratory import Laboratory
 
 _MODULES = (
-    "volkov_hardware", "volkov_tables", "volkov_figures", "volkov_throughput", "volkov_evaluation_figures",
-    "hong_kim", "hong_kim_threads", "hong_kim_effects", "sim", "kothapalli", "lemeire", "validation.triton",
-    "validation.gemm",
+    "volkov_hardware", "volkov_little", "volkov_kernels", "volkov_tables", "volkov_figures", "volkov_throughput",
+    "volkov_evaluation_figures", "hong_kim", "hong_kim_threads", "hong_kim_effects", "sim", "kothapalli", "lemeire",
+    "validation.triton", "validation.gemm",
 )  # fmt: skip
 _PAPERS = ("volkov", "hong_kim")  # with several files each
 # Not made unasked: tables of our own measurements, and what takes half a minute of simulation.
