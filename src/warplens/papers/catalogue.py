@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _MODULES = (
     "volkov_hardware", "volkov_little", "volkov_kernels", "volkov_tables", "volkov_figures", "volkov_throughput",
-    "volkov_evaluation_figures", "hong_kim", "hong_kim_threads", "hong_kim_effects", "sim", "kothapalli", "lemeire",
-    "validation.triton", "validation.gemm",
+    "volkov_parameters", "volkov_evaluation_figures", "hong_kim", "hong_kim_threads", "hong_kim_effects", "sim",
+    "kothapalli", "lemeire", "validation.triton", "validation.gemm",
 )  # fmt: skip
 _PAPERS = ("volkov", "hong_kim")  # with several files each
 # Not made unasked: tables of our own measurements, and what takes half a minute of simulation.
@@ -75,10 +75,19 @@ def _measured(gpu: str) -> dict[str, Callable[[], Item]]:
     }
 
 
-# Tables that stand in an item under another name.
+# Tables and figures that stand in an item under another name.
 _ALSO = {
     "volkov-table-2.2": "volkov-table-2.4", "volkov-table-2.3": "volkov-table-2.4",
     "volkov-table-3.2": "volkov-table-3.4", "volkov-table-3.3": "volkov-table-3.4",
+    "volkov-listing-3.1": "volkov-listings", "volkov-listing-3.2": "volkov-listings",
+    "volkov-listing-3.3": "volkov-listings", "volkov-listing-3.5": "volkov-listings",
+    "hong-kim-figure-12": "hong-kim-table-2", "hong-kim-figure-13": "hong-kim-table-2",
+    "hong-kim-figure-14": "hong-kim-table-4", "hong-kim-figure-18": "hong-kim-figure-17",
+    "hong-kim-figure-19": "hong-kim-figure-17", "hong-kim-figure-20": "hong-kim-figure-17",
+    "hong-kim-figure-24": "hong-kim-figure-25", "hong-kim-figure-26": "hong-kim-figure-25",
+    "hong-kim-figure-27": "hong-kim-figure-28", "hong-kim-figure-29": "hong-kim-figure-30",
+    **{f"hong-kim-figure-{n}": "hong-kim-figures-5-to-8" for n in (5, 6, 7, 8)},
+    **{f"hong-kim-algorithm-{n}": "hong-kim-algorithms" for n in (1, 2)},
 }  # fmt: skip
 
 

@@ -62,51 +62,49 @@ def _rate(name: str, machine: Machine, model: str, n: np.ndarray, work: float) -
     return np.broadcast_to(work / floats(predict(known, machine, model, warps_per_sm=n).seconds) / 1e9, n.shape)
 
 
-def _few(launches: Sequence[Timed], name: str) -> np.ndarray:
-    """Return a few occupancies of whole blocks of the counted launch, of those that were measured."""
-    known = workload(name)
-    assert known is not None and known.launch is not None
-    per_block = float(known.launch.warps_per_block)
-    every = [n for n in best(launches) if n % per_block == 0]
-    chosen = np.unique(np.round(np.linspace(0, len(every) - 1, min(_FEW, len(every)))).astype(int))
-    return np.array([every[i] for i in chosen])
-
-
 def _ladder(name: str, rows: list[Row], plots: list[Plot]) -> str:
-    """Add the H200's ladder of a kernel beside the models; return a note where there is none."""
-    launches = timed("ladders", name)
-    if not launches or workload(name) is None:
+    """Add the H200's ladder of a kernel beside the models; return a note where there is none.
+
+    The models are asked at the block size of the counted launch, and held against what it attained there.
+    """
+    launches, known = timed("ladders", name), workload(name)
+    if not launches or known is None or known.launch is None:
         return MISSING
     h200, title = load_machine("h200"), TITLES[name]
     work = launches[0].operations or launches[0].bytes
     unit = "Gflop/s" if launches[0].operations else GBPS
-    sizes: dict[int, list[Timed]] = {}
-    for one in launches:
-        sizes.setdefault(one.threads, []).append(one)
-    series = []
-    for size, found in sizes.items():
-        points = [x.warps_per_sm for x in found], [x.rate for x in found]
-        series.append(line(f"measured, {size} threads per block", *points, "points"))
-    measured = best(launches)
-    n = np.array(list(measured))
-    shown = occupancies(h200)
-    shown = shown[(shown >= n[0]) & (shown <= n[-1])]
+    series = _measured(launches)
+    own = best([x for x in launches if x.threads == known.launch.threads_per_block])
+    n = np.array(list(own))
+    shown = np.linspace(n[0], n[-1], 65)
     for label, model in _MODELS.items():
-        at = _few(launches, name) if model == "warplens" else n
+        slow = model == "warplens"
+        at = n[np.unique(np.round(np.linspace(0, n.size - 1, _FEW)).astype(int))] if slow else n
         rates = _rate(name, h200, model, at, work)
-        if model == "warplens":
-            series.append(line(label, at, rates, "points"))
-        else:
-            series.append(line(label, shown, _rate(name, h200, model, shown, work)))
-        off = np.array([rate / measured[x] - 1 for x, rate in zip(at, rates, strict=True)])
+        series.append(
+            line(label, at, rates, "points") if slow else line(label, shown, _rate(name, h200, model, shown, work))
+        )
+        off = np.array([rate / own[x] - 1 for x, rate in zip(at, rates, strict=True)])
         what = f"H200, {title}: {label} off, in the mean over {at.size} occupancies"
         rows.append(Row(what, 100 * float(np.abs(off).mean()), None, "%"))
+    measured = best(launches)
     peak = max(measured.values())
     warps = needed(measured, _FRACTION * peak)
     rows.append(Row(f"H200, {title}: best measured", peak, None, unit))
     rows.append(Row(f"H200, {title}: warps for 90 % of it", warps or float("nan"), None, WARPS))
     plots.append(Plot(f"H200, {title}", WARPS, unit, series))
     return ""
+
+
+def _measured(launches: Sequence[Timed]) -> list[Series]:
+    """Return the measured rates by the size of blocks."""
+    sizes: dict[int, list[Timed]] = {}
+    for one in launches:
+        sizes.setdefault(one.threads, []).append(one)
+    return [
+        line(f"measured, {size} threads per block", [x.warps_per_sm for x in found], [x.rate for x in found], "points")
+        for size, found in sizes.items()
+    ]
 
 
 def needed_share(name: str, machine: Machine) -> float | None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import wraps
 from itertools import pairwise
+
+from msgspec.structs import replace
 
 from warplens.machine import Machine, load_machine
 from warplens.models import needed_warps, predict
 from warplens.models.bounds import totals, worksheet
 from warplens.models.published.volkov_contention import loaded_latency
-from warplens.papers.item import Item, Row
+from warplens.papers.item import Item, Plot, Row, line, parse_printed
 from warplens.papers.laboratory import beside
 from warplens.program import parse_listing
 from warplens.program.lone_warp import schedule
@@ -32,6 +36,24 @@ def generation(machine: Machine) -> str:
     return machine.architecture
 
 
+def pictured(make: Callable[[], Item]) -> Callable[[], Item]:
+    """Give a table's item a picture where it has none: each of our numbers over the paper's."""
+
+    @wraps(make)
+    def made() -> Item:
+        item = make()
+        both = [(row, parse_printed(row.paper)) for row in item.rows if row.paper is not None]
+        kinds: dict[str, list[tuple[int, float]]] = {"inputs": [], "measurements of the paper": [], "computed": []}
+        for n, (row, printed) in enumerate(((row, printed) for row, printed in both if printed), 1):
+            kind = "inputs" if row.given else "measurements of the paper" if row.measured else "computed"
+            kinds[kind].append((n, row.ours / printed))
+        series = [line(k, [n for n, _ in xy], [y for _, y in xy], "points") for k, xy in kinds.items() if xy]
+        return replace(item, plots=[Plot("Ours over the paper's", "row", "ratio", series)])
+
+    return made
+
+
+@pictured
 def listings() -> Item:
     """Listings 3.1 to 3.3 and 3.5: issue cycles of single warps."""
     rows = []
@@ -106,6 +128,7 @@ def _loads_of_one_warp() -> list[Row]:
     return rows
 
 
+@pictured
 def table_3_1() -> Item:
     """Table 3.1: concurrency needed on Maxwell."""
     m = load_machine("maxwell")
@@ -126,6 +149,7 @@ def table_3_1() -> Item:
     return Item("volkov-table-3.1", "Table 3.1: needed concurrency on Maxwell", f"{PAPER} §3.2", rows)
 
 
+@pictured
 def table_3_4() -> Item:
     """Tables 3.2 to 3.4: the worksheet for the throughput bound."""
     workload, machine = load_workload("volkov-table-3.2"), load_machine("volkov-table-3.3")
@@ -149,6 +173,7 @@ def table_3_4() -> Item:
     return Item("volkov-table-3.4", "Tables 3.2-3.4: a worksheet for the throughput bound", f"{PAPER} §3.6", rows)
 
 
+@pictured
 def table_4_1() -> Item:
     """Table 4.1: the parameters, derived from Tables 2.6, 2.7, 6.2 and 6.4."""
     rows = []
@@ -168,6 +193,7 @@ def table_4_1() -> Item:
     return Item("volkov-table-4.1", "Table 4.1: hardware parameters", f"{PAPER} §4.1", rows)
 
 
+@pictured
 def table_4_2() -> Item:
     """Table 4.2: the closed form for each GPU, evaluated at three occupancies and four alphas."""
     closed = {  # as printed: mem_lat, alu_lat, mem_thru, and the third limit x / (alpha + y)
@@ -191,6 +217,7 @@ def table_4_2() -> Item:
     return Item("volkov-table-4.2", "Table 4.2: the resulting solutions", f"{PAPER} §4.1", rows, notes=[note])
 
 
+@pictured
 def table_4_3() -> Item:
     """Table 4.3: the programming guide's estimate, and the one with arithmetic latency."""
     rows = []
@@ -209,6 +236,7 @@ def table_4_3() -> Item:
     return Item("volkov-table-4.3", "Table 4.3: the programming guide's estimate", f"{PAPER} §4.8", rows)
 
 
+@pictured
 def table_6_3() -> Item:
     """Table 6.3: needed warps per scheduler from latency and throughput, beside the measured ones."""
     rows = []
@@ -232,6 +260,7 @@ def table_6_3() -> Item:
     return Item("volkov-table-6.3", title, f"{PAPER} §6.1", rows, notes=[note])
 
 
+@pictured
 def table_6_4() -> Item:
     """Table 6.4: the linear estimate, and what the contention model says of it."""
     rows = []
@@ -265,6 +294,7 @@ def table_6_4() -> Item:
     return Item("volkov-table-6.4", "Table 6.4: occupancy needed to hide memory latency", f"{PAPER} §6.3", rows)
 
 
+@pictured
 def table_6_5() -> Item:
     """Table 6.5: the contention fits, converted to IPC/SM (c = 0.1477 on Kepler, §6.5)."""
     rows = []
@@ -277,6 +307,7 @@ def table_6_5() -> Item:
     return Item("volkov-table-6.5", "Table 6.5: memory latency model, c in IPC/SM", f"{PAPER} §6.4-6.5", rows)
 
 
+@pictured
 def table_6_6() -> Item:
     """Table 6.6: the mean latency of the contention model beside the measured means and medians on Kepler."""
     m = load_machine("kepler")
@@ -293,6 +324,7 @@ def table_6_6() -> Item:
     return Item("volkov-table-6.6", "Table 6.6: individual memory latencies on Kepler", f"{PAPER} §6.6", rows)
 
 
+@pictured
 def table_6_7() -> Item:
     """Table 6.7: latency of an additional transaction."""
     rows = []
@@ -304,6 +336,7 @@ def table_6_7() -> Item:
     return Item("volkov-table-6.7", "Table 6.7: latency of an additional transaction", f"{PAPER} §6.7", rows)
 
 
+@pictured
 def table_7_1() -> Item:
     """Table 7.1: MWP_peak_bw as Sim et al.'s model finds it."""
     rows = []
