@@ -150,6 +150,15 @@ static void ladder(const char *name, const Kernel &k, size_t threads, std::vecto
       row(text("\"kernel\": \"%s\", \"threads\": %d, \"blocks_per_sm\": %d, \"warps_per_sm\": %g, \"dynamic_shared_bytes\": %d, \"bytes\": %.0f, \"operations\": %.0f",
                name, size, blocks, blocks * size / 32.0, dynamic, bytes, operations), us);
     }
+    // At full occupancy, so much of L1 and shared memory preferred as shared memory: what the ladder's L1 costs.
+    for (int percent : {-1, 0, 25, 50, 75, 100}) {
+      CHECK(cuFuncSetAttribute(k.f, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, percent));
+      if (grid == 0 && size != 256) continue;
+      Shape s = grid ? Shape{grid, grid, block, size / block, 0} : Shape{(u32)((threads + size - 1) / size), 1, (u32)size, 1, 0};
+      auto us = times(k, s, arguments, back);
+      row(text("\"kernel\": \"%s\", \"threads\": %d, \"blocks_per_sm\": %d, \"warps_per_sm\": %g, \"carveout\": %d, \"bytes\": %.0f, \"operations\": %.0f",
+               name, size, most, most * size / 32.0, percent, bytes, operations), us);
+    }
   }
 }
 static void ladders() {
