@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -33,7 +34,18 @@ def _makers() -> dict[str, Callable[[], Item]]:
         paper = next((paper for paper in _PAPERS if name.startswith(paper)), name.removeprefix("validation."))
         for function in module.ITEMS:
             makers[f"{paper}_{function.__name__}".replace("_", "-")] = function
-    return makers
+    papers = list(dict.fromkeys(name.split("-")[0] for name in makers))
+    return dict(sorted(makers.items(), key=lambda one: (papers.index(one[0].split("-")[0]), *_position(one[0]))))
+
+
+def _position(name: str) -> tuple[int, str, int]:
+    """Return where an item stands in a paper with several files: chapter, kind, number; others keep their order."""
+    if not name.replace("-", "_").startswith(_PAPERS):
+        return 0, "", 0
+    numbers = [int(n) for n in re.findall(r"\d+", name)]
+    kind = name.rstrip("-0123456789").rpartition("-")[2]
+    chapter = numbers[0] if len(numbers) > 1 and name.startswith("volkov") else 0
+    return chapter, kind, numbers[-1] if chapter else (numbers or [0])[0]
 
 
 def item_ids(gpu: str | None = None, which: str | None = "") -> list[str]:

@@ -10,7 +10,7 @@ from warplens.machine import Machine, load_machine
 from warplens.models import Prediction, predict
 from warplens.models.published.hong_kim import parameters
 from warplens.papers.coalescing import coalesced_before_1_3, transactions_1_3
-from warplens.papers.item import Item, Plot, Row, Series, line
+from warplens.papers.item import Item, Plot, Row, line
 from warplens.workload import Workload, load_workload
 
 PAPER = "Hong & Kim 2009"
@@ -56,7 +56,7 @@ def fewer(workload: Workload, transactions: float) -> Workload:
     return workload.with_values(accesses=changed)
 
 
-def _on_gpus(names: list[str]) -> dict[str, tuple[Machine, dict[str, Prediction]]]:
+def on_gpus(names: list[str]) -> dict[str, tuple[Machine, dict[str, Prediction]]]:
     """Predict workloads on the four GPUs, and with few transactions on the GTX280 (compute capability 1.3)."""
     made = {}
     for gpu, transactions in (*((gpu, None) for gpu in GPUS), ("gtx280", FEWER)):
@@ -119,7 +119,7 @@ def table_3() -> Item:
     return Item("hong-kim-table-3", "Table 3: the GPUs", f"{PAPER} §4.1", rows, [plot], [note])
 
 
-def _too_fast(cpi: float, machine: Machine) -> str:
+def too_fast(cpi: float, machine: Machine) -> str:
     """Say that a CPI is below the cycles that an instruction takes to issue: (22) and (23) have no such limit."""
     issue = parameters(machine).issue_cycles
     return f"impossible: an instruction takes {issue:g} cycles to issue, which (23) leaves out" if cpi < issue else ""
@@ -129,10 +129,10 @@ def table_4() -> Item:
     """Table 4 and Figure 14: CPI of the micro-benchmarks, as the model says."""
     names = ["mb1", *(f"mb{i}-coalesced" for i in range(2, 8)), *(f"mb{i}-uncoalesced" for i in range(2, 8))]
     rows, coalesced, uncoalesced = [], [], []
-    for label, (machine, made) in _on_gpus(names).items():
+    for label, (machine, made) in on_gpus(names).items():
         cpi = {name: term(p, "CPI") for name, p in made.items()}
         rows += [
-            Row(f"{label}: {name}", value, None, "cycles/instruction", _too_fast(value, machine))
+            Row(f"{label}: {name}", value, None, "cycles/instruction", too_fast(value, machine))
             for name, value in cpi.items()
         ]
         coalesced.append(line(label, range(1, 8), [cpi[n] for n in names[:7]]))
@@ -264,38 +264,6 @@ def figures_5_to_8() -> Item:
     return Item("hong-kim-figures-5-to-8", "Figures 5-8: total execution time", f"{PAPER} §3.2", rows, plots, notes)
 
 
-def figure_17() -> Item:
-    """Figures 17 to 20: CPI, CWP, MWP and occupancy of the Merge benchmarks."""
-    rows: list[Row] = []
-    series: dict[str, list[Series]] = {"CPI": [], "CWP": [], "MWP": [], "occupancy": []}
-    lowest = []
-    for label, (machine, made) in _on_gpus(list(MERGE)).items():
-        values = {what: [term(p, what) for p in made.values()] for what in ("CPI", "CWP", "MWP")}
-        values["occupancy"] = [100 * float(p.warps_per_sm) / machine.sm.warps_max for p in made.values()]
-        for what, unit in (("CPI", "cycles/instruction"), ("occupancy", "%")):
-            rows += [
-                Row(f"{label}: {n}: {what}", v, None, unit, _too_fast(v, machine) if what == "CPI" else "")
-                for n, v in zip(MERGE, values[what], strict=True)
-            ]
-        for what, found in values.items():
-            series[what].append(line(label, range(1, 7), found, "points"))
-        lowest.append(f"{label}: {MERGE[int(np.argmin(values['CPI']))]}")
-    axis = "benchmark (Sepia, Linear, SVM, Mat. naive, Mat. tiled, Blackscholes)"
-    plots = [
-        Plot("Figure 17: CPI", axis, "cycles per instruction", series["CPI"], log_y=True),
-        Plot("Figure 18: CWP", axis, "warps per SM", series["CWP"]),
-        Plot("Figure 19: MWP", axis, "warps per SM", series["MWP"]),
-        Plot("Figure 20: occupancy", axis, "%", series["occupancy"], y_max=100),
-    ]
-    notes = [
-        "The paper averages over 4 to 512 threads per block; ours is at one launch (assumed: the paper prints none).",
-        "The paper: the 8800GT has the highest CPI. Here the three G80 GPUs agree: no bandwidth limit.",
-        "The paper: SVM has the lowest CPI. Lowest here: " + "; ".join(lowest) + ".",
-        UNCOAL,
-    ]
-    return Item("hong-kim-figure-17", "Figures 17-20: the Merge benchmarks", f"{PAPER} §5.2", rows, plots, notes)
-
-
 def algorithms() -> Item:
     """Algorithms 1 and 2 on a few index expressions of 4-byte elements."""
     expressions = (
@@ -322,4 +290,4 @@ def algorithms() -> Item:
     return Item("hong-kim-algorithms", "Algorithms 1 and 2: coalescing", f"{PAPER}, appendix", rows, [plot])
 
 
-ITEMS = (table_2, table_3, table_4, table_5, table_6, figures_5_to_8, figure_17, algorithms)
+ITEMS = (table_2, table_3, table_4, table_5, table_6, figures_5_to_8, algorithms)

@@ -31,6 +31,7 @@ class Timed(Struct, frozen=True, kw_only=True):
     warps_per_block: int = 0
     bytes: float = 0.0
     operations: float = 0.0
+    carveout: int | None = None  # per cent of L1 and shared memory preferred as shared memory; -1: as the driver likes
 
     @property
     def rate(self) -> float:
@@ -73,7 +74,14 @@ def _rows(part: str) -> list[dict[str, object]]:
 
 def timed(part: str, kernel: str) -> list[Timed]:
     """Return the launches of a kernel in a part: `ladders`, `threads` or `warps`."""
-    return [one for one in msgspec.convert(_rows(part), list[Timed]) if one.kernel == kernel]
+    found = [one for one in msgspec.convert(_rows(part), list[Timed]) if one.kernel == kernel]
+    return [one for one in found if one.carveout is None]
+
+
+def carveouts(kernel: str) -> dict[int, float]:
+    """Return the rates of a kernel at full occupancy by the carveout that was asked for."""
+    found = [one for one in msgspec.convert(_rows("ladders"), list[Timed]) if one.kernel == kernel]
+    return {one.carveout: one.rate for one in found if one.carveout is not None}
 
 
 def stamped(figure: str, what: str = "") -> list[Stamped]:
