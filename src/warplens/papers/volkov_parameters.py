@@ -9,14 +9,16 @@ import math
 
 import numpy as np
 
+from warplens.core.errors import WarplensError
 from warplens.machine import Machine, load_machine
 from warplens.models import predict
-from warplens.papers.item import Item, Plot, Row, line
+from warplens.papers.item import Item, Plot, Row, Series, line
 from warplens.papers.laboratory import beside
 from warplens.papers.measured_figures import figure_5_5 as measured_figure_5_5
 from warplens.papers.measured_figures import figure_6_5 as measured_figure_6_5
 from warplens.papers.measured_tables import table_6_1 as measured_table_6_1
 from warplens.papers.measured_tables import table_6_2 as measured_table_6_2
+from warplens.papers.validation.stored import read
 from warplens.papers.volkov_figures import GBPS, WARPS, curves, figure, floats, gigabytes, needed, occupancies
 from warplens.papers.volkov_hardware import YEARS
 from warplens.papers.volkov_tables import GPUS, PAPER, generation
@@ -165,7 +167,8 @@ def figure_6_6() -> Item:
         sizes = [size / (1 << 20) for size in rates]
         shown = [lab.gigabytes(rate) for rate in rates.values()]
         plots.append(Plot("H200, random loads of 4 bytes", "MiB of the array", GBPS, [
-            line("measured", sizes, shown, "points"),
+            line("each load waits for the one before", sizes, shown, "points"),
+            *_independent_random(),
             line("L2 cache", [(lab.machine.cache.l2_bytes or 0) / (1 << 20)], [0.0], "rule"),
         ], log_x=True))  # fmt: skip
         stream = lab.machine.dram_bytes_per_second() / 1e9
@@ -174,6 +177,17 @@ def figure_6_6() -> Item:
         rows.append(Row("H200: streaming over random at the largest array", stream / shown[-1], None, "times", note))
     note = "the curves of the five GPUs are the paper's measurements and not printed as numbers"
     return figure("6.6", "unstructured accesses against the size of the data", "6.7", rows, plots, note)
+
+
+def _independent_random() -> list[Series]:
+    """Return random loads that do not wait for one another, over the size of the array (data/experiments)."""
+    try:
+        every = read("experiments/dram_granularity/scattered.json.gz")["rows"]
+    except WarplensError:
+        return []
+    rows = [r for r in every if r["what"] == "load" and (r["lanes"], r["blocks"], r["ilp"]) == (1, 264, 4)]
+    sizes = [r["bytes"] / (1 << 20) for r in rows]
+    return [line("independent loads", sizes, [4 * r["pieces_per_ns"] for r in rows], "points")]
 
 
 def _specified(m: Machine) -> tuple[float | None, ...]:

@@ -17,6 +17,7 @@ from warplens.models import predict
 from warplens.papers.item import Item, Plot, Row, Series, line
 from warplens.papers.laboratory import Laboratory, beside
 from warplens.papers.measured_figures import warps_for_loads
+from warplens.papers.occupancy_ladders import stamped
 from warplens.papers.volkov_figures import (
     ALPHA,
     WARPS,
@@ -131,9 +132,21 @@ def figure_4_3() -> Item:
         series = [points("H200, 1 GiB", rates), line("H200, latency x throughput", *_two_bounds_of_random(lab, rates))]
         plots.append(Plot("H200, random", WARPS, "IPC/SM", series))
         best = max(r.median for r in rates.values())
-        found = warps_for_rate(rates, 0.9 * best)
+        warps = warps_for_rate(rates, 0.9 * best)
         rows.append(Row("H200, random: peak", best, None, "IPC/SM"))
-        rows.append(Row("H200, random: warps for 90 %", math.nan if found is None else found, None, WARPS))
+        rows.append(Row("H200, random: warps for 90 %", math.nan if warps is None else warps, None, WARPS))
+    for what in ("stride 1", "stride 2"):
+        if found := stamped("4.3", what):
+            alone, full = found[0], found[-1]
+            rows += [
+                Row(f"H200, {what}: latency of a lone warp", alone.mean_warp_cycles / alone.count, None, "cycles"),
+                Row(
+                    f"H200, {what}: at {full.warps_per_sm:g} warps", full.ipc, None, "IPC/SM", "the peak is not reached"
+                ),
+            ]
+    if both := {what: stamped("4.3", what) for what in ("stride 1", "stride 2") if stamped("4.3", what)}:
+        series = [line(w, [x.warps_per_sm for x in f], [x.ipc for x in f], "points") for w, f in both.items()]
+        plots.append(Plot("H200, strides", WARPS, "IPC/SM", series))
     return figure("4.3", "non-coalesced accesses require fewer warps", "4.3", rows, plots)
 
 
