@@ -12,13 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
 from warplens.models import Prediction, predict
 from warplens.papers.hong_kim import MODEL, PAPER, term
 from warplens.papers.item import Item, Plot, Row, line
 from warplens.papers.laboratory import beside
-from warplens.papers.occupancy_ladders import MISSING, Timed, timed
+from warplens.papers.occupancy_ladders import MISSING, Timed, suite, timed
 from warplens.papers.validation import kernels
 from warplens.workload import Launch, Workload, load_workload
 
@@ -26,15 +25,6 @@ _TIMES, _WARPS = "times", "warps per block"
 _BLOCKS_OF_CODE = {"B1": 1, "B2": 1, "B4": 3, "B5": 2, "B6": 1, "B3": 4, "B7": 1}  # trips, in examples/micro/divergence
 _PATHS = {"path1": ("B1", "B2", "B4", "B6", "B7"), "path2": ("B1", "B2", "B5", "B6", "B7"), "path3": ("B1", "B3", "B7")}
 _MODELS = (MODEL, "volkov", "warplens")
-
-
-def _suite(*names: str) -> dict[str, kernels.Launch]:
-    """Return the measured launches of these names; none where the data are not installed."""
-    try:
-        known = {launch.name: launch for launch in kernels.launches()}
-    except WarplensError:
-        return {}
-    return {name: known[name] for name in names}
 
 
 def _against(found: dict[str, kernels.Launch], models: Sequence[str] = _MODELS) -> list[Row]:
@@ -99,7 +89,7 @@ def _loads_on_h200(rows: list[Row], plots: list[Plot]) -> str:
             Row(f"H200, {most} warps per SM: independent over dependent time",
                 last[1] / last[0], None, "", "DRAM's bandwidth is not reached by dependent loads"),
         ]  # fmt: skip
-    rows += _against(_suite("loads", "loads.independent", "loads.many", "loads.independent-many"))
+    rows += _against(suite("loads", "loads.independent", "loads.many", "loads.independent-many"))
     return "H200: four (many: 64) warps per SM of examples/micro/loads" if found["dependent"] else MISSING
 
 
@@ -131,10 +121,19 @@ def table_7() -> Item:
             if known is not None and known.peak_ops_per_cycle_per_scheduler:
                 shown[name] = 32 / known.peak_ops_per_cycle_per_scheduler
         rows += [Row(f"H200, {name}: M_factor, as measured", value, None, _TIMES) for name, value in shown.items()]
+        rows += _factors_of_h200()
         bars = line("32 lanes over operations per cycle", range(1, len(shown) + 1), list(shown.values()), "bar")
         plots.append(Plot(f"H200, measured ({', '.join(shown)})", "instruction", _TIMES, [bars]))
     note = "On later GPUs division and modulo are sequences of instructions; none takes a factor of its own."
     return Item("hong-kim-table-7", "Table 7: instruction throughput", f"{PAPER} §6.2", rows, plots, [note])
+
+
+def _factors_of_h200() -> list[Row]:
+    """Return the factors of the H200's own [hong_kim] section, where it has one."""
+    own = load_machine("h200").hong_kim
+    found = {name: getattr(own, f"{name}_factor", None) for name in ("fdiv", "imul", "idiv", "imod")}
+    note = "of the whole sequence of instructions"
+    return [Row(f"H200, {name}: M_factor of the machine file", x, None, _TIMES, note) for name, x in found.items() if x]
 
 
 def figure_28() -> Item:
@@ -144,7 +143,7 @@ def figure_28() -> Item:
     trips |= {path: sum(_BLOCKS_OF_CODE[block] for block in blocks) for path, blocks in _PATHS.items()}
     rows = [Row(f"{name}: trips of work, each block of code once", float(n), None) for name, n in trips.items()]
     notes = ["Figure 27 is a drawing: B1 B2 B4 B6 B7, B1 B2 B5 B6 B7 and B1 B3 B7; the work of a block is assumed."]
-    found = _suite(*names.values())
+    found = suite(*names.values())
     if not found:
         return Item(
             "hong-kim-figure-28", "Figures 27, 28: divergent branches", f"{PAPER} §6.3", rows, [], [*notes, MISSING]
@@ -235,7 +234,7 @@ def figure_30() -> Item:
         ),
         Row("cost for 16 warps", term(_synch("fx5600", 0, [16], 124)[0], "Synch_cost"), None, "cycles"),
         *_share("one block", 1),
-        *_against(_suite("barrier.one", "barrier.one-without")),
+        *_against(suite("barrier.one", "barrier.one-without")),
     ]
     notes = ["Figure 29 is the code: one load, one multiplication, one store and the barrier; 124 trips are assumed."]
     notes += [] if _deltas(1) else [MISSING]
@@ -261,7 +260,7 @@ def figure_31() -> Item:
             )
         )
         rows += _share(f"{k} blocks per SM", k * sms)
-    rows += _against(_suite("barrier", "barrier.without", "barrier.four", "barrier.four-without"))
+    rows += _against(suite("barrier", "barrier.without", "barrier.four", "barrier.four-without"))
     plots = _synch_plots("fx5600", [2, 4], range(1, 7))
     notes = ["The paper's two errors are of its measurements; an SM of the FX5600 holds 24 warps."]
     title = "Figure 31: synchronization delay, two and four blocks per SM"

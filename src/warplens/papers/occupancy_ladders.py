@@ -13,7 +13,10 @@ import numpy as np
 from msgspec import Struct
 
 from warplens.core.errors import WarplensError
+from warplens.machine import load_machine
+from warplens.models import predict
 from warplens.papers.item import Series, line
+from warplens.papers.validation import kernels
 from warplens.papers.validation.stored import read
 
 MISSING = "the H200's measurements are not installed: run from a checkout of warplens"
@@ -88,6 +91,26 @@ def stamped(figure: str, what: str = "") -> list[Stamped]:
     """Return the stamped launches for a figure of Volkov's chapters 4 and 5."""
     found = [one for one in msgspec.convert(_rows("stamps"), list[Stamped]) if one.figure == figure]
     return [one for one in found if what in ("", one.what)]
+
+
+def suite(*names: str) -> dict[str, kernels.Launch]:
+    """Return the measured launches of the suite of these names; none where the data are not installed."""
+    try:
+        known = {launch.name: launch for launch in kernels.launches()}
+    except WarplensError:
+        return {}
+    return {name: known[name] for name in names}
+
+
+def over_measured(found: dict[str, kernels.Launch], model: str) -> list[float]:
+    """Return a model's times over the H200's."""
+    h200 = load_machine("h200")
+    return [float(predict(one.workload, h200, model).seconds or 0) / one.seconds for one in found.values()]
+
+
+def geometric_error(ratios: Sequence[float]) -> float:
+    """Return the geometric mean of the errors of these quotients, in percent (Hong & Kim 2009, §5)."""
+    return 100 * float(np.exp(np.mean(np.log(np.abs(np.array(ratios) - 1)))))
 
 
 def best(launches: Sequence[Timed]) -> dict[float, float]:
