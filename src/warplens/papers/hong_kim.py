@@ -59,21 +59,21 @@ def fewer(workload: Workload, transactions: float) -> Workload:
 
 def on_gpus(names: list[str]) -> dict[str, tuple[Machine, dict[str, Prediction]]]:
     """Predict workloads on the four GPUs, and with few transactions on the GTX280 (compute capability 1.3)."""
-    made = {}
+    result = {}
     for gpu, transactions in (*((gpu, None) for gpu in GPUS), ("gtx280", FEWER)):
         machine = load_machine(gpu)
         workloads = {name: load_workload(f"hong-kim-{name}") for name in names}
         if transactions is not None:
             workloads = {name: fewer(workload, transactions) for name, workload in workloads.items()}
         label = machine.name if transactions is None else f"{machine.name}, {transactions:g} transactions"
-        made[label] = machine, {name: predict(workload, machine, MODEL) for name, workload in workloads.items()}
-    return made
+        result[label] = machine, {name: predict(workload, machine, MODEL) for name, workload in workloads.items()}
+    return result
 
 
 def table_2() -> Item:
     """Table 2: the model applied to the tiled matrix multiplication of Figure 12."""
     workload, machine = load_workload("hong-kim-figure12"), load_machine("hong-kim-example")
-    made = predict(workload, machine, MODEL)
+    result = predict(workload, machine, MODEL)
     rounded = "the paper rounds MWP to 2.28 before it goes on"
     notes = dict.fromkeys(("Exec_cycles_app", "Synch_cost", "Exec_cycles_with_synch"), rounded)
     notes["MWP_peak_BW"] = "the paper rounds BW_per_warp to 0.175 GB/s first"
@@ -84,8 +84,8 @@ def table_2() -> Item:
     }  # fmt: skip
     rows = []
     for name, paper in printed.items():
-        scale, unit = (1e-9, "GB/s") if name == "BW_per_warp" else (1.0, made.terms[name].unit)
-        rows.append(Row(name, term(made, name) * scale, paper, unit, notes.get(name, "")))
+        scale, unit = (1e-9, "GB/s") if name == "BW_per_warp" else (1.0, result.terms[name].unit)
+        rows.append(Row(name, term(result, name) * scale, paper, unit, notes.get(name, "")))
     n = np.arange(1.0, 25.0)
     swept = predict(workload, machine, MODEL, warps_per_sm=n)
     plot = Plot("Figure 12's kernel with other numbers of active warps", "warps per SM", "cycles", [
@@ -130,8 +130,8 @@ def table_4() -> Item:
     """Table 4 and Figure 14: CPI of the micro-benchmarks, as the model says."""
     names = ["mb1", *(f"mb{i}-coalesced" for i in range(2, 8)), *(f"mb{i}-uncoalesced" for i in range(2, 8))]
     rows, coalesced, uncoalesced = [], [], []
-    for label, (machine, made) in on_gpus(names).items():
-        cpi = {name: term(p, "CPI") for name, p in made.items()}
+    for label, (machine, result) in on_gpus(names).items():
+        cpi = {name: term(p, "CPI") for name, p in result.items()}
         rows += [
             Row(f"{label}: {name}", value, None, "cycles/instruction", too_fast(value, machine))
             for name, value in cpi.items()
@@ -208,7 +208,7 @@ def schedule(case: Case) -> list[list[tuple[float, float, str]]]:
     slots = [0.0] * case.mwp
     ready = [0.0] * case.warps
     left = [case.periods] * case.warps
-    made: list[list[tuple[float, float, str]]] = [[] for _ in range(case.warps)]
+    result: list[list[tuple[float, float, str]]] = [[] for _ in range(case.warps)]
     while any(left):
         warp = min((w for w in range(case.warps) if left[w]), key=lambda w: (ready[w], w))
         start = max(processor, ready[warp])
@@ -217,8 +217,8 @@ def schedule(case: Case) -> list[list[tuple[float, float, str]]]:
         begin = max(processor, slots[slot])
         ready[warp] = slots[slot] = begin + case.mem
         left[warp] -= 1
-        made[warp] += [(start, processor, "computation"), (begin, begin + case.mem, "memory")]
-    return made
+        result[warp] += [(start, processor, "computation"), (begin, begin + case.mem, "memory")]
+    return result
 
 
 def _total(case: Case) -> float:
@@ -226,7 +226,7 @@ def _total(case: Case) -> float:
 
 
 def _unhidden(case: Case) -> tuple[float, float]:
-    """How many computation and memory periods make up the total; at a tie, the side of longer computation."""
+    """Return how many computation and memory periods make up the total; at a tie, with longer computation."""
     step = 2.0**-10
     total = _total(case)
     longer, shorter = _total(replace(case, comp=case.comp + step)), _total(replace(case, mem=case.mem - step))

@@ -108,8 +108,8 @@ def table_7() -> Item:
     comp = {}
     for kind, (factor, paper) in factors.items():
         rows.append(Row(f"{kind}: M_factor, by experiment", float(factor or math.nan), paper, given=True))
-        made = [predict(base.with_values(instructions={name: 100.0}), machine, MODEL) for name in (kind, "fp32")]
-        comp[kind] = term(made[0], "Comp_cycles") / term(made[1], "Comp_cycles")
+        result = [predict(base.with_values(instructions={name: 100.0}), machine, MODEL) for name in (kind, "fp32")]
+        comp[kind] = term(result[0], "Comp_cycles") / term(result[1], "Comp_cycles")
         rows.append(Row(f"{kind}: Comp_cycles (31) over those of as many adds", comp[kind], None, _TIMES))
     title = "Comp_cycles of an instruction (1 FP divide, 2 integer multiply, 3 divide, 4 modulo)"
     bars = line("Equation (31)", range(1, 5), list(comp.values()), "bar")
@@ -197,9 +197,9 @@ def _synch_plots(gpu: str, per_sm: Sequence[int], warps: Sequence[int]) -> list[
     machine, h200 = load_machine(gpu), load_machine("h200")
     series, plots = [], []
     for k in per_sm:
-        made = _synch(gpu, k, warps, 124)
+        result = _synch(gpu, k, warps, 124)
         name = f"{k} blocks per SM" if k else "one block"
-        series.append(line(name, warps, [term(p, "Synch_cost") for p in made]))
+        series.append(line(name, warps, [term(p, "Synch_cost") for p in result]))
         delta = _deltas(k * h200.chip.sm_count or 1)
         if delta:
             own = _synch("h200", k, list(delta), 124 if k else 512)

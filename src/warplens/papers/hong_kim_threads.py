@@ -71,8 +71,8 @@ def tiled(tile: int) -> Workload:
     return workload.with_values(instructions={"fp32": computation}, accesses=accesses, launch=launch)
 
 
-def _milliseconds(made: Sequence[Prediction]) -> list[float]:
-    return [1e3 * float(p.seconds) for p in made if p.seconds is not None]
+def _milliseconds(result: Sequence[Prediction]) -> list[float]:
+    return [1e3 * float(p.seconds) for p in result if p.seconds is not None]
 
 
 def _measured(kernel: str) -> dict[int, float]:
@@ -88,14 +88,14 @@ def merge(name: str, machine: Machine, transactions: float | None = None) -> dic
 
     if name == "matmul-tiled":
         return {tile * tile: predict(changed(tiled(tile)), machine, MODEL) for tile in TILES}
-    made = by_block(changed(load_workload(f"hong-kim-{name}")), machine)
-    return dict(zip(BLOCKS, made, strict=True))
+    result = by_block(changed(load_workload(f"hong-kim-{name}")), machine)
+    return dict(zip(BLOCKS, result, strict=True))
 
 
 def _times(name: str, machine: Machine) -> Series:
     """Return a Merge benchmark's time over threads per block."""
-    made = merge(name, machine)
-    return line(name, list(made), _milliseconds(list(made.values())))
+    result = merge(name, machine)
+    return line(name, list(result), _milliseconds(list(result.values())))
 
 
 def figure_3() -> Item:
@@ -200,12 +200,12 @@ def figure_17() -> Item:
         label = machine.name if transactions is None else f"{machine.name}, {transactions:g} transactions"
         values: dict[str, list[float]] = {what: [] for what in series}
         for name in MERGE:
-            made = merge(name, machine, transactions).values()
+            result = merge(name, machine, transactions).values()
             for what in ("CPI", "CWP", "MWP"):
-                values[what].append(float(np.mean([term(p, what) for p in made])))
-            share = float(np.mean([float(p.warps_per_sm) / machine.sm.warps_max for p in made]))
+                values[what].append(float(np.mean([term(p, what) for p in result])))
+            share = float(np.mean([float(p.warps_per_sm) / machine.sm.warps_max for p in result]))
             values["occupancy"].append(100 * share)
-            least = min(term(p, "CPI") for p in made)
+            least = min(term(p, "CPI") for p in result)
             rows.append(
                 Row(f"{label}: {name}: CPI", values["CPI"][-1], None, "cycles/instruction", too_fast(least, machine))
             )
@@ -274,9 +274,9 @@ def figure_21() -> Item:
     return Item("hong-kim-figure-21", "Figure 21: MWP against warps", f"{PAPER} §5.3", rows, plots)
 
 
-def _analysis(title: str, made: Sequence[Prediction], names: Mapping[str, str]) -> Plot:
-    curves = [line(label, BLOCKS, [term(p, name) for p in made]) for label, name in names.items()]
-    without = [min(term(p, "MWP_Without_BW_full"), float(p.warps_per_sm)) for p in made]
+def _analysis(title: str, result: Sequence[Prediction], names: Mapping[str, str]) -> Plot:
+    curves = [line(label, BLOCKS, [term(p, name) for p in result]) for label, name in names.items()]
+    without = [min(term(p, "MWP_Without_BW_full"), float(p.warps_per_sm)) for p in result]
     return Plot(title, _THREADS, "warps", [*curves, line("MWP_Without_BW", BLOCKS, without)])
 
 
@@ -286,28 +286,28 @@ _CURVES = {"N": "#Active_warps_per_SM (N)", "MWP_peak_BW": "MWP_peak_BW", "MWP":
 def figure_22() -> Item:
     """Figure 22: what limits the optimised SVM."""
     fx5600 = load_machine("fx5600")
-    made = by_block(svm("Constant+Optimized"), fx5600)
-    peak = term(made[BLOCKS.index(128)], "MWP_peak_BW")
+    result = by_block(svm("Constant+Optimized"), fx5600)
+    peak = term(result[BLOCKS.index(128)], "MWP_peak_BW")
     rows = [
         Row("limiting MWP term (MWP_peak_BW)", peak, "12", "warps"),
         Row("MWP_peak_BW that N has to reach", peak, "40", "warps",
             "the same paragraph says 12 and then 40; an SM of the FX5600 holds 24 warps"),
     ]  # fmt: skip
-    plots = [_analysis(f"Constant+Optimized on the {fx5600.name}", made, _CURVES)]
+    plots = [_analysis(f"Constant+Optimized on the {fx5600.name}", result, _CURVES)]
     return Item("hong-kim-figure-22", "Figure 22: MWP and CWP of the optimised SVM", f"{PAPER} §5.3", rows, plots)
 
 
 def figure_23() -> Item:
     """Figure 23: what limits the naive SVM."""
     fx5600 = load_machine("fx5600")
-    made = by_block(svm("Naive"), fx5600)
-    full = term(made[BLOCKS.index(128)], "MWP_Without_BW_full")
-    fewest = min(float(p.warps_per_sm) for t, p in zip(BLOCKS, made, strict=True) if t >= 32)
+    result = by_block(svm("Naive"), fx5600)
+    full = term(result[BLOCKS.index(128)], "MWP_Without_BW_full")
+    fewest = min(float(p.warps_per_sm) for t, p in zip(BLOCKS, result, strict=True) if t >= 32)
     rows = [
         Row("limiting MWP term (MWP_Without_BW)", full, "2", "warps"),
         Row("fewest warps per SM, which the paper says are always more", fewest, None, "warps"),
     ]
-    plots = [_analysis(f"Naive on the {fx5600.name}", made, _CURVES)]
+    plots = [_analysis(f"Naive on the {fx5600.name}", result, _CURVES)]
     return Item("hong-kim-figure-23", "Figure 23: MWP and CWP of the naive SVM", f"{PAPER} §5.3", rows, plots)
 
 

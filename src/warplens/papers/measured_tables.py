@@ -210,9 +210,9 @@ def table_tensor(lab: Laboratory) -> Item:
         [name, _cell(t.latency_cycles), _cell(t.peak_flops_per_cycle_per_sm, 4)]
         for name, t in lab.machine.tensor.items()
     ]
-    held = lab.machine.chip.tensor_clock_hz
+    lowered = lab.machine.chip.tensor_clock_hz
     note = "group: wgmma of four warps, both factors in shared memory; the others: mma.sync of one warp"
-    note += f"; all but f64 at {held / 1e9:.3g} GHz, to which the GPU lowers its clock" if held else ""
+    note += f"; all but f64 at {lowered / 1e9:.3g} GHz, to which the GPU lowers its clock" if lowered else ""
     title = "matrix instructions (not in the dissertation)"
     grid = Grid(["", "latency, cycles", "operations/cycle/SM"], rows)
     return Item(f"volkov-table-tensor-{lab.machine.id}", title, f"{lab.name} by the laboratory", [], [], [note], [grid])

@@ -157,8 +157,8 @@ def _curves(names: Sequence[str], gpus: Sequence[str]) -> list[Plot]:
         n, series = occupancies(machine), list[Series]()
         for name in names:
             if (known := workload(name)) is not None:
-                made = floats(predict(known, machine, "volkov", warps_per_sm=n).dram_bytes_per_second) / 1e9
-                series.append(line(TITLES[name], n, np.broadcast_to(made, n.shape)))
+                result = floats(predict(known, machine, "volkov", warps_per_sm=n).dram_bytes_per_second) / 1e9
+                series.append(line(TITLES[name], n, np.broadcast_to(result, n.shape)))
         plots += [Plot(f"{generation(machine)}, two bounds", WARPS, GBPS, series)] if series else []
     return plots
 

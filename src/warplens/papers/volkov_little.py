@@ -45,14 +45,14 @@ def little(items: Sequence[tuple[float, float]], first: float, last: float) -> L
 
 def figure_3_1() -> Item:
     """Figure 3.1: latency, throughput and concurrency of ten items in ten cycles."""
-    made = little(_TEN, 0, 10)
+    result = little(_TEN, 0, 10)
     rows = [
-        Row("mean latency", made.latency, "2", _CYCLES, given=True),
-        Row("throughput", made.throughput, "1", "items/cycle", given=True),
-        Row("concurrency, in the mean", made.concurrency, "2", "items"),
-        Row("concurrency, fewest", made.fewest, "1", "items", given=True),
-        Row("concurrency, most", made.most, "3", "items", given=True),
-        Row("mean latency x throughput", made.latency * made.throughput, "2", "items"),
+        Row("mean latency", result.latency, "2", _CYCLES, given=True),
+        Row("throughput", result.throughput, "1", "items/cycle", given=True),
+        Row("concurrency, in the mean", result.concurrency, "2", "items"),
+        Row("concurrency, fewest", result.fewest, "1", "items", given=True),
+        Row("concurrency, most", result.most, "3", "items", given=True),
+        Row("mean latency x throughput", result.latency * result.throughput, "2", "items"),
     ]
     series = [line(f"{end - start} cycles", [start, end], [n, n]) for n, (start, end) in enumerate(_TEN, 1)]
     plots = [Plot("ten items", "cycle", "item", series), Plot("concurrency", "cycle", "items", [track("items", _TEN)])]
@@ -117,14 +117,14 @@ def figure_3_3() -> Item:
     for one in _recorded("5.1"):
         last = _span(one)
         first, until = 0.2 * last, 0.45 * last
-        lives = [end - start for start, end in one.warps if start >= first and end <= until]
+        spans = [end - start for start, end in one.warps if start >= first and end <= until]
         latency = float(np.mean([e - s for s, e in one.warps]))
         mean = mean_occupancy(one.warps, 0.0, last)
         rows += [
             Row("H200: warps in execution, in the mean", mean, None, WARPS),
             Row("H200: mean warp latency", latency, None, _CYCLES),
             Row("H200: latency x throughput", latency * len(one.warps) / last, None, WARPS, "the same: Little's law"),
-            Row("H200: longest warp over shortest, in the interval", max(lives) / min(lives), None, "times"),
+            Row("H200: longest warp over shortest, in the interval", max(spans) / min(spans), None, "times"),
         ]  # fmt: skip
         plots += [
             Plot("H200: warps of one SM, interval B", "cycle", "warp slot", _lanes(one.warps, first, until)),

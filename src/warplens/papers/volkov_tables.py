@@ -40,7 +40,7 @@ def pictured(make: Callable[[], Item]) -> Callable[[], Item]:
     """Give a table's item a picture where it has none: each of our numbers over the paper's."""
 
     @wraps(make)
-    def made() -> Item:
+    def result() -> Item:
         item = make()
         both = [(row, parse_printed(row.paper)) for row in item.rows if row.paper is not None]
         kinds: dict[str, list[tuple[int, float]]] = {"inputs": [], "measurements of the paper": [], "computed": []}
@@ -50,7 +50,7 @@ def pictured(make: Callable[[], Item]) -> Callable[[], Item]:
         series = [line(k, [n for n, _ in xy], [y for _, y in xy], "points") for k, xy in kinds.items() if xy]
         return replace(item, plots=[Plot("Ours over the paper's", "row", "ratio", series)])
 
-    return made
+    return result
 
 
 @pictured
@@ -66,8 +66,8 @@ def listings() -> Item:
     for name, (gpu, printed) in expected.items():
         workload, machine = load_workload(name), load_machine(gpu)
         codes = [parse_listing(w.listing) for w in workload.warps]
-        made = schedule(codes, machine, replacement=False)
-        for warp, (code, cycles, paper) in enumerate(zip(codes, made.issue_cycles, printed, strict=True), 1):
+        result = schedule(codes, machine, replacement=False)
+        for warp, (code, cycles, paper) in enumerate(zip(codes, result.issue_cycles, printed, strict=True), 1):
             label = f"{name.removeprefix('volkov-')}" + (f" warp {warp}" if len(codes) > 1 else "")
             for instruction, ours, theirs in zip(code, cycles, paper, strict=True):
                 rows.append(Row(f"{label}: {instruction.name} issues at", ours, theirs, "cycles", given=theirs == "0"))
