@@ -15,7 +15,7 @@ from warplens.report.page.markup import Section, document, joined, tag
 from warplens.report.page.svg import figure
 from warplens.report.terminal import table
 
-_MARKS = {"digit": "=", "near": "≈", "differs": "≠", "formula": "=", "measured": "", "ours": ""}
+_MARKS = {"digit": "=", "near": "≈", "differs": "≠"}
 
 
 def item(it: Item, *, all_rows: bool = True) -> list[RenderableType]:
@@ -37,12 +37,12 @@ def item(it: Item, *, all_rows: bool = True) -> list[RenderableType]:
 
 def _row(r: Row) -> list[RenderableType]:
     unit = f" {r.unit}" if r.unit else ""
-    mark = Text(_MARKS[r.verdict], {"differs": "bold red", "near": "yellow"}.get(r.verdict, "green"))
+    mark = Text(_MARKS.get(r.verdict, ""), {"differs": "bold red", "near": "yellow"}.get(r.verdict, "green"))
     return [r.what, f"{number(r.ours, 5)}{unit}", r.paper or "", r.difference, mark, _note(r)]
 
 
 def _note(r: Row) -> str:
-    return r.note or ("measured by the paper" if r.measured else "")
+    return r.note or ("measured by the paper" if r.measured else "an input, as printed" if r.given else "")
 
 
 def verdicts(totals: dict[str, int]) -> Text:
