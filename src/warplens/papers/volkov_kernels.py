@@ -18,13 +18,14 @@ from warplens.core.errors import WarplensError
 from warplens.machine import Machine, load_machine
 from warplens.models import predict
 from warplens.papers.item import Item, Plot, Row, Series, line
-from warplens.papers.occupancy_ladders import MISSING, Timed, best, needed, timed
+from warplens.papers.occupancy_ladders import MISSING, Timed, best, carveouts, needed, timed
 from warplens.papers.validation import kernels
 from warplens.papers.validation.stored import data_file
 from warplens.papers.volkov_figures import GBPS, OURS, WARPS, figure, floats, occupancies
 from warplens.papers.volkov_tables import GPUS, generation
 from warplens.workload import Workload
 
+_CARVEOUTS = {-1: "L1 as the driver likes", 100: "the least L1, as in the ladder"}
 _FRACTION, _FEW = 0.9, 6  # of the peak; occupancies at which our own model is asked, as each takes half a second
 _OWN = {"sgemm_4096"}  # counted for the experiment, the others for the suite
 _MODELS = {**OURS, "warplens": "warplens"}
@@ -92,6 +93,10 @@ def _ladder(name: str, rows: list[Row], plots: list[Plot]) -> str:
     warps = needed(measured, _FRACTION * peak)
     rows.append(Row(f"H200, {title}: best measured", peak, None, unit))
     rows.append(Row(f"H200, {title}: warps for 90 % of it", warps or float("nan"), None, WARPS))
+    for percent, rate in carveouts(name).items():
+        if percent in _CARVEOUTS:
+            what = f"H200, {title}: all warps, {_CARVEOUTS[percent]}"
+            rows.append(Row(what, rate, None, unit))
     plots.append(Plot(f"H200, {title}", WARPS, unit, series))
     return ""
 
