@@ -139,14 +139,13 @@ def test_barrier_alone_costs_nothing_for_one_warp() -> None:
 def test_the_h200_saturates_as_the_paper_says() -> None:
     """§3.10: random accesses need far fewer warps; data that is only read needs more than data that is written."""
     at_90 = {}
-    for name in ("permute_trivial", "permute_random", "vabs", "vabs.positive"):
+    for name in ("permute_trivial", "permute_random"):
         rates = best(timed("ladders", name))
-        at_90[name] = needed(rates, 0.9 * max(rates.values()))
-    assert at_90["permute_random"] < 0.25 * at_90["permute_trivial"]
-    rates = {name: best([t for t in timed("ladders", name) if t.threads == 256]) for name in ("vabs", "vabs.positive")}
-    goal = 0.95 * max(rates["vabs.positive"].values())
-    ratio = needed(rates["vabs.positive"], goal) / needed(rates["vabs"], goal)
-    assert 1.3 < ratio < 2
+        at_90[name] = needed(rates, 0.9 * max(rates.values())) or 0.0
+    assert 0 < at_90["permute_random"] < 0.25 * at_90["permute_trivial"]
+    read, written = (best([t for t in timed("ladders", n) if t.threads == 256]) for n in ("vabs.positive", "vabs"))
+    goal = 0.95 * max(read.values())
+    assert 1.3 < (needed(read, goal) or 0.0) / (needed(written, goal) or 1.0) < 2
 
 
 @pytest.mark.skipif(not stamped("5.1"), reason="the H200's stamps are not installed")
