@@ -152,7 +152,7 @@ def _merge_figure(number: str, gpu: str, *, measured: bool = False) -> Item:
     """Make Figure 15 or 16: total times of the Merge benchmarks over threads per block."""
     machine = load_machine(gpu)
     series = [_times(name, machine) for name in MERGE]
-    plots, rows = [Plot(machine.name, _THREADS, "ms", series, log_y=True)], []
+    plots, rows = [Plot(machine.name, _THREADS, "ms", series, log_x=True, log_y=True)], []
     for one in series:
         late = [y for x, y in zip(one.x, one.y, strict=True) if x >= _ENOUGH]
         tiles = one.name == "matmul-tiled"
@@ -168,7 +168,7 @@ def _merge_figure(number: str, gpu: str, *, measured: bool = False) -> Item:
     ]
     if measured and (found := {name: _measured(kernel) for name, kernel in _KERNELS.items() if _measured(kernel)}):
         shown = [line(name, list(y), list(y.values()), "points") for name, y in found.items()]
-        plots.append(Plot("H200, measured", _THREADS, "ms", shown, log_y=True))
+        plots.append(Plot("H200, measured", _THREADS, "ms", shown, log_x=True, log_y=True))
         for name, y in found.items():
             tiles = name == "matmul-tiled"
             late = list(y.values()) if tiles else [ms for t, ms in y.items() if t >= _ENOUGH]
