@@ -150,9 +150,9 @@ def test_plots_are_quiet_fit_and_can_be_read(shown: Browser, tmp_path: Path, wid
     assert shown.errors == [] and shown.requests == [path.resolve().as_uri()]
     assert shown.value("document.documentElement.scrollWidth") <= width
     wide = shown.value("[...document.querySelectorAll('svg.picture')].map(e => e.getBoundingClientRect().width)")
-    assert sum(w > 300 for w in wide) == 2 and shown.value(_CONTRAST) == []
+    assert sum(w > 300 for w in wide) == 3 and shown.value(_CONTRAST) == []
     strokes = shown.value("[...document.querySelectorAll('.key .series path')].map(e => getComputedStyle(e).stroke)")
-    assert len(strokes) == 10 and len(set(strokes)) == 5
+    assert len(strokes) == 12 and len(set(strokes)) == 5
 
 
 def test_numbers_say_where_they_come_from(shown: Browser, honest: tuple[Path, dict[str, Any], float]) -> None:

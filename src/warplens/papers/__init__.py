@@ -6,6 +6,7 @@
     volkov_*, hong_kim, sim, kothapalli, lemeire*    one paper each; Lemeire's own simulator and graphs are here too
     coalescing        Hong & Kim's transactions of an access on early GPUs
     laboratory, measured_*    the same tables for a GPU that the laboratory measured, from its journal
+    occupancy_ladders kernels over occupancy and threads on an H200, and stamps of warps, for Volkov and Hong & Kim
     validation        measured launches: errors of every model, intervals, ablation, ladders, tuning
     report            tables and pages of all of it
 

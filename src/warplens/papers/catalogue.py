@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from warplens.papers.laboratory import Laboratory
 
 _MODULES = (
-    "volkov_tables", "volkov_figures", "volkov_evaluation_figures", "hong_kim", "sim", "kothapalli", "lemeire",
-    "validation.triton", "validation.gemm",
+    "volkov_hardware", "volkov_little", "volkov_kernels", "volkov_tables", "volkov_figures", "volkov_throughput",
+    "volkov_parameters", "volkov_evaluation_figures", "hong_kim", "hong_kim_threads", "hong_kim_effects", "sim",
+    "kothapalli", "lemeire", "validation.triton", "validation.gemm",
 )  # fmt: skip
+_PAPERS = ("volkov", "hong_kim")  # with several files each
 # Not made unasked: tables of our own measurements, and what takes half a minute or more of simulation.
 _ASKED = ("triton-", "gemm-", "lemeire-figure-3", "lemeire-further-work", "lemeire-compiled-")
 
@@ -29,15 +32,21 @@ def _makers() -> dict[str, Callable[[], Item]]:
     makers: dict[str, Callable[[], Item]] = {}
     for name in _MODULES:
         module = importlib.import_module(f"warplens.papers.{name}")
-        paper = (
-            name.removeprefix("validation.")
-            .removesuffix("_tables")
-            .removesuffix("_figures")
-            .removesuffix("_evaluation")
-        )
+        paper = next((paper for paper in _PAPERS if name.startswith(paper)), name.removeprefix("validation."))
         for function in module.ITEMS:
             makers[f"{paper}_{function.__name__}".replace("_", "-")] = function
-    return makers
+    papers = list(dict.fromkeys(name.split("-")[0] for name in makers))
+    return dict(sorted(makers.items(), key=lambda one: (papers.index(one[0].split("-")[0]), *_position(one[0]))))
+
+
+def _position(name: str) -> tuple[int, str, int]:
+    """Return where an item stands in a paper with several files: chapter, kind, number; others keep their order."""
+    if not name.replace("-", "_").startswith(_PAPERS):
+        return 0, "", 0
+    numbers = [int(n) for n in re.findall(r"\d+", name)]
+    kind = name.rstrip("-0123456789").rpartition("-")[2]
+    chapter = numbers[0] if len(numbers) > 1 and name.startswith("volkov") else 0
+    return chapter, kind, numbers[-1] if chapter else (numbers or [0])[0]
 
 
 def item_ids(gpu: str | None = None, which: str | None = "") -> list[str]:
@@ -79,8 +88,20 @@ def _measured(gpu: str) -> dict[str, Callable[[], Item]]:
     }
 
 
-# Tables that stand in an item under another name.
-_ALSO = {"volkov-table-3.2": "volkov-table-3.4", "volkov-table-3.3": "volkov-table-3.4"}
+# Tables and figures that stand in an item under another name.
+_ALSO = {
+    "volkov-table-2.2": "volkov-table-2.4", "volkov-table-2.3": "volkov-table-2.4",
+    "volkov-table-3.2": "volkov-table-3.4", "volkov-table-3.3": "volkov-table-3.4",
+    "volkov-listing-3.1": "volkov-listings", "volkov-listing-3.2": "volkov-listings",
+    "volkov-listing-3.3": "volkov-listings", "volkov-listing-3.5": "volkov-listings",
+    "hong-kim-figure-12": "hong-kim-table-2", "hong-kim-figure-13": "hong-kim-table-2",
+    "hong-kim-figure-14": "hong-kim-table-4", "hong-kim-figure-18": "hong-kim-figure-17",
+    "hong-kim-figure-19": "hong-kim-figure-17", "hong-kim-figure-20": "hong-kim-figure-17",
+    "hong-kim-figure-24": "hong-kim-figure-25", "hong-kim-figure-26": "hong-kim-figure-25",
+    "hong-kim-figure-27": "hong-kim-figure-28", "hong-kim-figure-29": "hong-kim-figure-30",
+    **{f"hong-kim-figure-{n}": "hong-kim-figures-5-to-8" for n in (5, 6, 7, 8)},
+    **{f"hong-kim-algorithm-{n}": "hong-kim-algorithms" for n in (1, 2)},
+}  # fmt: skip
 
 
 def reproduce(which: str | None = None, gpu: str | None = None) -> Iterator[Item]:

@@ -92,6 +92,14 @@ def laboratory(gpu: str) -> Laboratory:
     raise WarplensError(f"data/{name} is not in the installed package: run from a checkout of warplens")
 
 
+def beside() -> Laboratory | None:
+    """Return the laboratory of the H200, to stand beside the papers' GPUs; None where its journal is not installed."""
+    try:
+        return laboratory("h200")
+    except WarplensError:
+        return None
+
+
 def reached(rates: dict[int, Reading], goal: float) -> str:
     """Say at how many warps per SM a rate is reached, or that it is not."""
     found = needed_warps(rates, goal)

@@ -90,8 +90,10 @@ def figure_4_2(lab: Laboratory) -> Item:
         notes.append(f"loads measured: {loads[1]}")
     grid = Grid(["warps/SM", "adds only", "loads only", "fit"], rows)
     plot = Plot(", ".join(names), "generation", "warps per SM needed", series)
-    made = _figure(lab, "4.2", "occupancies needed to hide arithmetic and memory latencies", "4.3", [], [plot], *notes)
-    return Item(made.id, made.title, made.source, [], made.plots, made.notes, [grid])
+    result = _figure(
+        lab, "4.2", "occupancies needed to hide arithmetic and memory latencies", "4.3", [], [plot], *notes
+    )
+    return Item(result.id, result.title, result.source, [], result.plots, result.notes, [grid])
 
 
 def warps_for_loads(lab: Laboratory) -> tuple[float, str] | None:
@@ -148,10 +150,10 @@ def measured_cusp(lab: Laboratory, other: Kind) -> list[Series]:
             if found is not None:
                 (one if chains == 1 else several)[float(alpha)] = chains * found
                 break
-    made = [line("measured", list(one), list(one.values()), "points")]
+    result = [line("measured", list(one), list(one.values()), "points")]
     if several:
-        made.append(line("measured, several chains per warp", list(several), list(several.values()), "points"))
-    return made
+        result.append(line("measured, several chains per warp", list(several), list(several.values()), "points"))
+    return result
 
 
 def unattained(lab: Laboratory, other: Kind) -> str:
@@ -225,10 +227,10 @@ def figure_4_7(lab: Laboratory) -> Item:
         loads = [rates[n].median * (waits[n].median - (alpha + 1) * alu) for n in shown]
         adds = [rates[n].median * alpha * alu for n in shown]
         n = np.arange(1.0, m.sm.warps_max + 1)
-        made = predict(mix(float(alpha)), m, "volkov-contention", warps_per_sm=n)
+        result = predict(mix(float(alpha)), m, "volkov-contention", warps_per_sm=n)
         series = []
         for kind, points in (("arithmetic", adds), ("memory", loads)):
-            model = np.broadcast_to(made.terms[f"{kind} instructions in execution"].value, n.shape)
+            model = np.broadcast_to(result.terms[f"{kind} instructions in execution"].value, n.shape)
             series += [line(f"{kind}, model", n, model), line(f"{kind}, measured", shown, points, "points")]
             rows.append(Row(f"alpha = {alpha}: {kind} in execution at {shown[-1]} warps", points[-1], None, "per SM"))
         plots.append(Plot(f"{lab.name}, alpha = {alpha}", WARPS, "instructions in execution per SM", series))
@@ -243,8 +245,8 @@ def _other_cusp(lab: Laboratory, number: str, title: str, other: Kind) -> Item:
     for alpha in [a for a in _alphas(lab, other) if a in (1, 4, 16)]:
         rates = lab.chained(f"mix.{other}.a{alpha}")
         n = np.arange(1.0, m.sm.warps_max + 1)
-        made = predict(mix(float(alpha), other=other), m, "volkov", warps_per_sm=n).fp32_ops_per_cycle
-        shown = [line("two bounds", n, made), _points("measured", rates, 32.0 * alpha)]
+        result = predict(mix(float(alpha), other=other), m, "volkov", warps_per_sm=n).fp32_ops_per_cycle
+        shown = [line("two bounds", n, result), _points("measured", rates, 32.0 * alpha)]
         plots.append(Plot(f"{lab.name}, alpha = {alpha}", WARPS, ADDS, shown))
     return _figure(lab, number, title, "4.7", [], plots)
 
@@ -356,11 +358,11 @@ def figure_6_5(lab: Laboratory) -> Item:
         mean = float((np.arange(total.size) + 0.5) @ total / total.sum()) * bins
         at = {"chains": chains, "warps": warps}
         load = lab.samples.one("distribution.dram", lambda p, v: lab.gigabytes(v["rate"] * p["chains"] / lab.sms), **at)
-        if load and (made := _spread_by_others(lab, 1e9 * load.median)) is not None:
+        if load and (result := _spread_by_others(lab, 1e9 * load.median)) is not None:
             edges = np.arange(last + 1) * bins
-            share = np.diff(np.interp(edges, made, np.linspace(0, 1, made.size)))
+            share = np.diff(np.interp(edges, result, np.linspace(0, 1, result.size)))
             shown.append(line("model", edges[:-1], share))
-            modelled = float((made[1:] + made[:-1]).mean() / 2)
+            modelled = float((result[1:] + result[:-1]).mean() / 2)
             rows.append(Row(f"{title}: mean by the model, against {mean:.0f} measured", modelled, None, "cycles"))
         plots.append(Plot(title, "cycles", "share", shown))
     note = "model: the mean by a + b x / (c - x), spread about it as at the next lower and the next higher load"

@@ -10,11 +10,11 @@ from warplens.papers.laboratory import Laboratory
 from warplens.papers.measured_figures import measured_cusp, unattained, warps_for_loads
 from warplens.workload import mix
 
-_ALIKE = 0.05  # as a share: less is no change
+_SAME = 0.05  # as a share: less is no change
 
 
 def since_maxwell(lab: Laboratory) -> Item:
-    """What has changed since Maxwell, in one paragraph, with the numbers."""
+    """Say what has changed since Maxwell, in one paragraph, with the numbers."""
     m, maxwell = lab.machine, load_machine("gtx980")
     sentences = [*_latencies(m, maxwell, lab.name), *_loads(lab), *_cusp(lab, maxwell), *_compared(lab, maxwell)]
     source = "computed from both machine files and the journal"
@@ -29,7 +29,7 @@ def _hides(gpu: Machine) -> tuple[float, float]:
 
 def _changed(now: float, before: float) -> str:
     """Say `rose`, `fell` or `stayed`."""
-    return "stayed" if abs(now / before - 1) < _ALIKE else "rose" if now > before else "fell"
+    return "stayed" if abs(now / before - 1) < _SAME else "rose" if now > before else "fell"
 
 
 def _latencies(m: Machine, maxwell: Machine, name: str) -> list[str]:
@@ -54,9 +54,9 @@ def _loads(lab: Laboratory) -> list[str]:
     if not rates:
         raise LookupError("mix.load.a0")
     share = max(r.median for r in rates.values()) / (m.dram_bytes_per_cycle() / 128)
-    room = "fit" if memory <= fit else f"do not fit: there is room for {fit:.0f}"
+    fitting = "fit" if memory <= fit else f"do not fit: there is room for {fit:.0f}"
     text = (
-        f"The {memory:.0f} warps that one 4-byte load each would need {room}; measured, {max(rates)} warps attain "
+        f"The {memory:.0f} warps that one 4-byte load each would need {fitting}; measured, {max(rates)} warps attain "
         f"{100 * share:.0f} % of the peak."
     )
     found = warps_for_loads(lab)
@@ -64,7 +64,7 @@ def _loads(lab: Laboratory) -> list[str]:
 
 
 def _cusp(lab: Laboratory, maxwell: Machine) -> list[str]:
-    """Whether some mix of adds and loads needs more warps than adds alone and loads alone: modelled and measured."""
+    """Say whether a mix of adds and loads needs more warps than either alone: modelled and measured."""
     worst = []
     for gpu in (maxwell, lab.machine):
         top = gpu.issue_ipc() / (gpu.dram_bytes_per_cycle() / 128) - 1
@@ -73,7 +73,7 @@ def _cusp(lab: Laboratory, maxwell: Machine) -> list[str]:
         worst.append((float(warps), top))
     (old, _), (now, alpha) = worst
     ends = max(_hides(lab.machine))
-    cusp = "There is still a cusp" if now > (1 + _ALIKE) * ends else "There is no cusp any more"
+    cusp = "There is still a cusp" if now > (1 + _SAME) * ends else "There is no cusp any more"
     text = f"{cusp} by the two bounds: {now:.0f} warps at alpha = {alpha:.0f} (Maxwell: {old:.0f})"
     points = [(y, x) for series in measured_cusp(lab, "load") for x, y in zip(series.x, series.y, strict=True)]
     if points:

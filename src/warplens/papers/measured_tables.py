@@ -51,10 +51,7 @@ def table_6_1(lab: Laboratory) -> Item:
 
     def new(kind: str) -> str:
         if kind in _ENTRIES:
-            entry, stride = _ENTRIES[kind]
-            rates = lab.chained(entry, stride)
-            best = lab.peak(entry) if stride == 1 else max(r.median for r in rates.values())
-            return _cell(best * per)
+            return _cell(max(r.median for r in lab.chained(*_ENTRIES[kind]).values()) * per)
         if kind == "load":
             return _cell(lab.machine.dram_bytes_per_cycle() / 128 * per)
         random = lab.samples.take("stream.random", lambda p, v: v["rate"] / lab.sms, "bytes", "warps")
@@ -64,8 +61,12 @@ def table_6_1(lab: Laboratory) -> Item:
         return _cell(m.timing(kind).peak_ops_per_cycle_per_scheduler)
 
     grid = _beside(old, lambda kind: lab.name if kind == "name" else new(kind), "operations/cycle/scheduler")
-    note = "random: unstructured 4-byte loads over 1 GiB or more; streaming: the best rate of reads of any width"
-    return _item(lab, "6.1", "peak throughputs", "6.1", grid, note)
+    notes = [
+        "random: unstructured 4-byte loads over 1 GiB or more; streaming: the best rate of reads of any width",
+        f"add: one chain per warp; with several, 2N links less N say {lab.peak('instruction.fadd') * per:.1f}, above "
+        "the 32 lanes of a scheduler, as the longer kernel hides more of the loop",
+    ]
+    return _item(lab, "6.1", "peak throughputs", "6.1", grid, *notes)
 
 
 def table_6_2(lab: Laboratory) -> Item:
@@ -209,9 +210,9 @@ def table_tensor(lab: Laboratory) -> Item:
         [name, _cell(t.latency_cycles), _cell(t.peak_flops_per_cycle_per_sm, 4)]
         for name, t in lab.machine.tensor.items()
     ]
-    held = lab.machine.chip.tensor_clock_hz
+    lowered = lab.machine.chip.tensor_clock_hz
     note = "group: wgmma of four warps, both factors in shared memory; the others: mma.sync of one warp"
-    note += f"; all but f64 at {held / 1e9:.3g} GHz, to which the GPU lowers its clock" if held else ""
+    note += f"; all but f64 at {lowered / 1e9:.3g} GHz, to which the GPU lowers its clock" if lowered else ""
     title = "matrix instructions (not in the dissertation)"
     grid = Grid(["", "latency, cycles", "operations/cycle/SM"], rows)
     return Item(f"volkov-table-tensor-{lab.machine.id}", title, f"{lab.name} by the laboratory", [], [], [note], [grid])

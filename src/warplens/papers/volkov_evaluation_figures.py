@@ -277,8 +277,8 @@ def figure_7_9() -> Item:
 def _pieces(name: str, machine: Machine, alpha: float, model: str) -> list[Series]:
     """A curve in pieces: up to rho = 1, while time is negative, and beyond."""
     n = np.arange(0.5, machine.sm.warps_max + 0.01, 0.05)
-    made = at(alpha, machine, model, n)
-    rho, y = floats(made.terms["rho"].value), floats(made.fp32_ops_per_cycle)
+    result = at(alpha, machine, model, n)
+    rho, y = floats(result.terms["rho"].value), floats(result.fp32_ops_per_cycle)
     parts = {"rho < 1": rho < 1, "negative time": (rho > 1) & (y < 0), "rho > 1": (rho > 1) & (y > 0)}
     return [line(f"{name}, {part}", n[mask], y[mask]) for part, mask in parts.items() if np.any(mask)]
 

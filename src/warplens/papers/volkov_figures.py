@@ -46,7 +46,7 @@ def floats(value: Number | None) -> Floats:
 
 
 def at(alpha: Number, machine: Machine, model: str, n: Number) -> Prediction:
-    """What a model says of the mix of adds and loads at n warps per SM."""
+    """Predict the mix of adds and loads at n warps per SM."""
     return predict(mix(alpha), machine, model, warps_per_sm=n)
 
 
@@ -106,18 +106,18 @@ def figure_3_5() -> Item:
     """The issue cycles of Listing 3.5's vector add, and its longest path."""
     kepler = load_machine("gtx680")
     code = parse_listing(load_workload("volkov-listing-3.5").warps[0].listing)
-    cycles = (made := schedule([code], kepler)).issue_cycles[0]
+    cycles = (result := schedule([code], kepler)).issue_cycles[0]
     rows = [Row(f"{i}. {c.name} issues at", cycles[i - 1], None, "cycles") for i, c in enumerate(code, 1)]
     rows += [
-        Row("longest path", made.latency_cycles, "544", "cycles"),
-        Row("from the exit to the next block", made.latency_cycles - cycles[-1], "201", "cycles"),
-        Row("pairs issued together", float(sum(made.dual_issued[0])), "4"),
+        Row("longest path", result.latency_cycles, "544", "cycles"),
+        Row("from the exit to the next block", result.latency_cycles - cycles[-1], "201", "cycles"),
+        Row("pairs issued together", float(sum(result.dual_issued[0])), "4"),
     ]
     series = [
         line("instruction", range(1, len(code) + 1), cycles, "points"),
-        line("longest path", [i + 1 for i in made.path], [cycles[i] for i in made.path]),
+        line("longest path", [i + 1 for i in result.path], [cycles[i] for i in result.path]),
     ]
-    steps = ", ".join(f"{i + 1}. {code[i].name}" for i in made.awaited)
+    steps = ", ".join(f"{i + 1}. {code[i].name}" for i in result.awaited)
     plot = Plot("Kepler, vector add", "instruction", "issue cycle", series)
     note = f"longest path: the results of {steps} are waited for one after the other, then the exit"
     return figure("3.5", "program execution graph of the vector add", "3.8", rows, [plot], note)
@@ -239,7 +239,7 @@ def figure_4_7() -> Item:
         sm__issue_interval_cycles=0.5, memory__pin_bytes_per_second=1e13,
         instructions__fp32__latency_cycles=alu_lat, instructions__load__latency_cycles=mem_lat,
     )  # fmt: skip
-    made = at(float(alpha), machine, "volkov", float(n))
+    result = at(float(alpha), machine, "volkov", float(n))
     first, last = 48, 96  # after the warps have spread out
     issued = [i for i in _issued(alpha, n, alu_lat, mem_lat, last) if i[1] >= first - mem_lat]
     running = {
@@ -250,8 +250,8 @@ def figure_4_7() -> Item:
     for kind, counts in running.items():
         rows.append(Row(f"{kind} instructions in execution, schedule: fewest", float(min(counts)), "3"))
         rows.append(Row(f"{kind} instructions in execution, schedule: most", float(max(counts)), "3"))
-        rows.append(Row(f"{kind}, Little's law", float(made.terms[f"{kind} instructions in execution"].value), "3"))
-    loads = float(floats(made.throughput_warps_per_cycle))
+        rows.append(Row(f"{kind}, Little's law", float(result.terms[f"{kind} instructions in execution"].value), "3"))
+    loads = float(floats(result.throughput_warps_per_cycle))
     rows += [
         Row("memory throughput", loads, "0.25", "IPC"),
         Row("arithmetic throughput", alpha * loads, "1", "IPC"),
@@ -346,13 +346,13 @@ def _isolated_figure(
     number: str, title: str, section: str, merge: Callable[[Floats, Floats], Floats], rows: Callable[..., list[Row]]
 ) -> Item:
     """Compare merged times with the two bounds at Table 4.3's alphas."""
-    made, plots = [], []
+    result, plots = [], []
     for machine, alpha in guide_cases():
         n = occupancies(machine)
         merged = _isolated(machine, alpha, n, merge)
         plots.append(curves("", machine, alpha, {"two bounds": "volkov"}, line(title, n, merged)))
-        made += rows(f"{generation(machine)}, alpha = {alpha:g}", merged / adds(alpha, machine, "volkov", n))
-    return figure(number, title, section, made, plots)
+        result += rows(f"{generation(machine)}, alpha = {alpha:g}", merged / adds(alpha, machine, "volkov", n))
+    return figure(number, title, section, result, plots)
 
 
 def figure_4_11() -> Item:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import wraps
+from itertools import pairwise
+
+from msgspec.structs import replace
 
 from warplens.machine import Machine, load_machine
 from warplens.models import needed_warps, predict
 from warplens.models.bounds import totals, worksheet
 from warplens.models.published.volkov_contention import loaded_latency
-from warplens.papers.item import Item, Row
+from warplens.papers.item import Item, Plot, Row, line, parse_printed
+from warplens.papers.laboratory import beside
 from warplens.program import parse_listing
 from warplens.program.lone_warp import schedule
 from warplens.workload import load_workload, mix
 
 GPUS = ("8800gtx", "gtx280", "gtx480", "gtx680", "gtx980")  # G80, GT200, Fermi, Kepler, Maxwell
 PAPER = "Volkov 2016"
+LOADS_OF_A_WARP = 5  # in flight on Fermi: the sixth issues some 500 cycles later (Listing 3.2, right)
 
 
 def fitted_slots(machine: Machine, kind: str) -> Machine:
@@ -29,6 +36,24 @@ def generation(machine: Machine) -> str:
     return machine.architecture
 
 
+def pictured(make: Callable[[], Item]) -> Callable[[], Item]:
+    """Give a table's item a picture where it has none: each of our numbers over the paper's."""
+
+    @wraps(make)
+    def result() -> Item:
+        item = make()
+        both = [(row, parse_printed(row.paper)) for row in item.rows if row.paper is not None]
+        kinds: dict[str, list[tuple[int, float]]] = {"inputs": [], "measurements of the paper": [], "computed": []}
+        for n, (row, printed) in enumerate(((row, printed) for row, printed in both if printed), 1):
+            kind = "inputs" if row.given else "measurements of the paper" if row.measured else "computed"
+            kinds[kind].append((n, row.ours / printed))
+        series = [line(k, [n for n, _ in xy], [y for _, y in xy], "points") for k, xy in kinds.items() if xy]
+        return replace(item, plots=[Plot("Ours over the paper's", "row", "ratio", series)])
+
+    return result
+
+
+@pictured
 def listings() -> Item:
     """Listings 3.1 to 3.3 and 3.5: issue cycles of single warps."""
     rows = []
@@ -41,11 +66,12 @@ def listings() -> Item:
     for name, (gpu, printed) in expected.items():
         workload, machine = load_workload(name), load_machine(gpu)
         codes = [parse_listing(w.listing) for w in workload.warps]
-        made = schedule(codes, machine, replacement=False)
-        for warp, (code, cycles, paper) in enumerate(zip(codes, made.issue_cycles, printed, strict=True), 1):
+        result = schedule(codes, machine, replacement=False)
+        for warp, (code, cycles, paper) in enumerate(zip(codes, result.issue_cycles, printed, strict=True), 1):
             label = f"{name.removeprefix('volkov-')}" + (f" warp {warp}" if len(codes) > 1 else "")
             for instruction, ours, theirs in zip(code, cycles, paper, strict=True):
-                rows.append(Row(f"{label}: {instruction.name} issues at", ours, theirs, "cycles"))
+                rows.append(Row(f"{label}: {instruction.name} issues at", ours, theirs, "cycles", given=theirs == "0"))
+    rows += _loads_of_one_warp()
     workload, kepler = load_workload("volkov-listing-3.5"), load_machine("kepler")
     one = predict(workload, kepler, "volkov", warps_per_sm=1)
     full = predict(workload, kepler, "volkov", warps_per_sm=64)
@@ -57,7 +83,7 @@ def listings() -> Item:
         Row("listing-3.5: longest path", float(one.terms["latency bound"].value), "544", "cycles"),
         Row("listing-3.5: issue bound", 1 / float(uses["issue"]), "0.5", "warps/cycle/SM"),
         Row("listing-3.5: CUDA core bound, per scheduler", 4 * float(uses["cuda cores"]), "7", "cycles",
-            "the paper counts issue events with a core instruction; we count 32-lane instructions over 48 cores"),
+            "8 instructions of 32 lanes over 48 cores; the paper's nine with EXIT give 6.0, its issue events 7"),
         Row("listing-3.5: throughput bound", float(full.terms["throughput bound"].value), "0.0445", "warps/cycle/SM",
             "154 GB/s unrounded is 17.13 B/cycle/SM, printed as 17.1"),
         Row("listing-3.5: memory throughput per warp", float(one.dram_bytes_per_second) / 1e9, "6.35", "GB/s"),
@@ -73,12 +99,42 @@ def listings() -> Item:
     )
 
 
+def _loads_of_one_warp() -> list[Row]:
+    """Return rows of Listing 3.2's right column: a lone warp's independent loads on Fermi, and on the H200.
+
+    The latency bound has no limit of loads in flight. With five of them, the sixth waits for the first's result.
+    """
+    fermi, printed = load_machine("fermi"), ("0", "6", "12", "38", "44", "526", "534")
+    code = parse_listing("\n".join(f"LD R{n}, [R{n}]" for n in range(11, 18)))
+    free = schedule([code], fermi, replacement=False).issue_cycles[0]
+    limited: list[float] = []
+    for n, cycle in enumerate(free):
+        waits = limited[n - LOADS_OF_A_WARP] + fermi.latency_cycles("load") if n >= LOADS_OF_A_WARP else 0.0
+        after = limited[-1] + free[1] if n else 0.0
+        limited.append(max(cycle, waits, after))
+    note = "with five loads in flight per warp, as the paper supposes (§3.7); the fourth's 26 cycles are not explained"
+    rows = [
+        Row(f"listing-3.2-load: {n}. LD issues at", ours, text, "cycles", note, measured=text != "0", given=text == "0")
+        for n, (ours, text) in enumerate(zip(limited, printed, strict=True), 1)
+    ]
+    if lab := beside():
+        point = {"blocks": 1, "sectors": 4, "lines": 1, "warps": 1, "repetition": 0}
+        values = next(v for p, v in lab.samples.entries["in_flight.dram"] if p == point)
+        issued = values["issued"]
+        steps = [later - earlier for earlier, later in pairwise(issued)]
+        rows.append(Row(f"listing-3.2-load on the H200: longest of {len(steps)} intervals", max(steps), None, "cycles",
+                        f"{len(issued)} loads of one warp in flight; their results are back after "
+                        f"{values['all_back']:.0f} cycles"))  # fmt: skip
+    return rows
+
+
+@pictured
 def table_3_1() -> Item:
     """Table 3.1: concurrency needed on Maxwell."""
     m = load_machine("maxwell")
     memory = m.dram_bytes_per_cycle() / 128
     rows = [
-        Row("basic arithmetic: latency", m.latency_cycles("fp32"), "6", "cycles"),
+        Row("basic arithmetic: latency", m.latency_cycles("fp32"), "6", "cycles", given=True),
         Row("basic arithmetic: peak throughput", m.peak_ipc("fp32"), "4", "IPC/SM"),
         Row(
             "basic arithmetic: needed concurrency",
@@ -86,13 +142,14 @@ def table_3_1() -> Item:
             "24",
             "instructions",
         ),
-        Row("memory access: latency", m.latency_cycles("load"), "368", "cycles"),
+        Row("memory access: latency", m.latency_cycles("load"), "368", "cycles", given=True),
         Row("memory access: peak throughput", memory, "0.081", "IPC/SM"),
         Row("memory access: needed concurrency", m.latency_cycles("load") * memory, "30", "instructions"),
     ]
     return Item("volkov-table-3.1", "Table 3.1: needed concurrency on Maxwell", f"{PAPER} §3.2", rows)
 
 
+@pictured
 def table_3_4() -> Item:
     """Tables 3.2 to 3.4: the worksheet for the throughput bound."""
     workload, machine = load_workload("volkov-table-3.2"), load_machine("volkov-table-3.3")
@@ -116,6 +173,7 @@ def table_3_4() -> Item:
     return Item("volkov-table-3.4", "Tables 3.2-3.4: a worksheet for the throughput bound", f"{PAPER} §3.6", rows)
 
 
+@pictured
 def table_4_1() -> Item:
     """Table 4.1: the parameters, derived from Tables 2.6, 2.7, 6.2 and 6.4."""
     rows = []
@@ -130,10 +188,12 @@ def table_4_1() -> Item:
             "issue_thru": (m.issue_ipc(), p.issue_thru_ipc, "IPC/SM"),
         }
         for what, (ours, paper, unit) in derived.items():
-            rows.append(Row(f"{name} {what}", ours, _printed(paper, 4 if what == "mem_thru" else None), unit))
+            text = _printed(paper, 4 if what == "mem_thru" else None)
+            rows.append(Row(f"{name} {what}", ours, text, unit, given=what.endswith("_lat")))
     return Item("volkov-table-4.1", "Table 4.1: hardware parameters", f"{PAPER} §4.1", rows)
 
 
+@pictured
 def table_4_2() -> Item:
     """Table 4.2: the closed form for each GPU, evaluated at three occupancies and four alphas."""
     closed = {  # as printed: mem_lat, alu_lat, mem_thru, and the third limit x / (alpha + y)
@@ -157,6 +217,7 @@ def table_4_2() -> Item:
     return Item("volkov-table-4.2", "Table 4.2: the resulting solutions", f"{PAPER} §4.1", rows, notes=[note])
 
 
+@pictured
 def table_4_3() -> Item:
     """Table 4.3: the programming guide's estimate, and the one with arithmetic latency."""
     rows = []
@@ -175,6 +236,7 @@ def table_4_3() -> Item:
     return Item("volkov-table-4.3", "Table 4.3: the programming guide's estimate", f"{PAPER} §4.8", rows)
 
 
+@pictured
 def table_6_3() -> Item:
     """Table 6.3: needed warps per scheduler from latency and throughput, beside the measured ones."""
     rows = []
@@ -198,6 +260,7 @@ def table_6_3() -> Item:
     return Item("volkov-table-6.3", title, f"{PAPER} §6.1", rows, notes=[note])
 
 
+@pictured
 def table_6_4() -> Item:
     """Table 6.4: the linear estimate, and what the contention model says of it."""
     rows = []
@@ -231,6 +294,7 @@ def table_6_4() -> Item:
     return Item("volkov-table-6.4", "Table 6.4: occupancy needed to hide memory latency", f"{PAPER} §6.3", rows)
 
 
+@pictured
 def table_6_5() -> Item:
     """Table 6.5: the contention fits, converted to IPC/SM (c = 0.1477 on Kepler, §6.5)."""
     rows = []
@@ -243,6 +307,7 @@ def table_6_5() -> Item:
     return Item("volkov-table-6.5", "Table 6.5: memory latency model, c in IPC/SM", f"{PAPER} §6.4-6.5", rows)
 
 
+@pictured
 def table_6_6() -> Item:
     """Table 6.6: the mean latency of the contention model beside the measured means and medians on Kepler."""
     m = load_machine("kepler")
@@ -259,6 +324,7 @@ def table_6_6() -> Item:
     return Item("volkov-table-6.6", "Table 6.6: individual memory latencies on Kepler", f"{PAPER} §6.6", rows)
 
 
+@pictured
 def table_6_7() -> Item:
     """Table 6.7: latency of an additional transaction."""
     rows = []
@@ -270,6 +336,7 @@ def table_6_7() -> Item:
     return Item("volkov-table-6.7", "Table 6.7: latency of an additional transaction", f"{PAPER} §6.7", rows)
 
 
+@pictured
 def table_7_1() -> Item:
     """Table 7.1: MWP_peak_bw as Sim et al.'s model finds it."""
     rows = []
