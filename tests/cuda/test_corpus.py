@@ -13,9 +13,8 @@ from warplens.program.control_flow import flow_graph
 from warplens.program.cubin import parse_cubin
 from warplens.program.decoding import decode_text
 from warplens.program.disassembly import Function, control_of, parse_disassembly
-from warplens.program.instruction import Control, Instruction
+from warplens.program.instruction import Control, Instruction, parse_operand
 from warplens.program.load import program_of
-from warplens.program.operands import parse_operand
 from warplens.program.program import Program
 from warplens.program.register_use import accesses
 

@@ -8,7 +8,7 @@ import pytest
 
 from warplens.program.decoding import decode_text, decode_texts
 from warplens.program.disassembly import parse_disassembly
-from warplens.program.operands import parse_operand
+from warplens.program.instruction import parse_operand
 from warplens.program.register_use import accesses
 
 # text, reads, writes

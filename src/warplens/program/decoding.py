@@ -15,9 +15,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
 
-from warplens.program.instruction import Instruction, classified
+from warplens.program.instruction import Instruction, classified, parse_operand
 from warplens.program.listing import INSTRUCTION, flat, split_operands
-from warplens.program.operands import parse_operand
 from warplens.program.register_use import TEXTURE, accesses, by_mask, components, group
 
 _PREDICATE = re.compile(r"\b(?:UP|P)\d+\b")

@@ -14,8 +14,7 @@ from math import isfinite
 from pathlib import Path
 
 from warplens.core.files import read_toml
-from warplens.program.instruction import Operand
-from warplens.program.operands import REGISTER, parse_operand
+from warplens.program.instruction import REGISTER, Operand, parse_operand
 
 _FILE = Path(__file__).parent / "files" / "operands.toml"
 _RULES = {name: frozenset(opcodes) for name, opcodes in read_toml(_FILE).items() if isinstance(opcodes, list)}
