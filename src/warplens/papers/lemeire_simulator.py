@@ -19,8 +19,8 @@ from warplens.core.errors import MissingField, WarplensError, nearest
 from warplens.machine import KINDS, Machine
 from warplens.machine.papers import LemeireOperation
 from warplens.papers.lemeire_graph import Graph, GraphNode, checked, in_order
+from warplens.program.decoding import parse_listing
 from warplens.program.instruction import Instruction
-from warplens.program.listing import parse_listing
 from warplens.simulator.code import Code, Step, Way, straight
 from warplens.simulator.from_workload import alike, step
 from warplens.simulator.overlay import overlay

@@ -18,10 +18,9 @@ from msgspec.structs import replace
 
 from warplens.core.errors import FileError
 from warplens.program.cubin import plain
-from warplens.program.decoding import decode_texts
+from warplens.program.decoding import INSTRUCTION, decode_texts
 from warplens.program.instruction import Control, Instruction, Operand, classified
 from warplens.program.line_table import Calls
-from warplens.program.listing import INSTRUCTION
 
 # What nvdisasm writes for an instruction since Volta, two whole rows of it: offset, text, low and high word.
 _PAIR = re.compile(

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from warplens.core.errors import MissingField, WarplensError
 from warplens.machine import KINDS, Machine
+from warplens.program.decoding import parse_listing
 from warplens.program.instruction import Instruction, access_bytes
-from warplens.program.listing import parse_listing
 from warplens.simulator import layout as at
 from warplens.simulator.code import Code, Step, Way
 from warplens.simulator.operands import Operands

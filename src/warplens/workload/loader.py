@@ -15,8 +15,8 @@ from warplens.core.file_kinds import expect, other_kind
 from warplens.core.files import convert, read_json, read_toml
 from warplens.core.units import printable
 from warplens.machine import KINDS
+from warplens.program.decoding import parse_listing
 from warplens.program.instruction import Instruction, access_bytes
-from warplens.program.listing import parse_listing
 from warplens.workload.memory_access import access_of
 from warplens.workload.profile import COLUMNS, Profile
 from warplens.workload.workload import Access, Workload, from_mix

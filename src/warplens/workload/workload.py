@@ -110,7 +110,7 @@ class Link(_Part, frozen=True):
 
 
 class WarpListing(_Part, frozen=True):
-    """The instructions one warp executes, as text (see `warplens.program.listing`)."""
+    """The instructions one warp executes, as text (see `warplens.program.decoding`)."""
 
     listing: str
 
