@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from warplens.emulator.decode import decode
 from warplens.program import toolchain
-from warplens.program.cubin import parse_cubin
+from warplens.program.cubin import link, parse_cubin
 from warplens.program.disassembly import parse_disassembly
-from warplens.program.linking import link
 from warplens.program.load import program_of
 
 from .corpus import CORPUS, compiled

@@ -19,10 +19,9 @@ from warplens.models import Prediction
 from warplens.models.warplens import intervals as confidence
 from warplens.models.warplens.intervals import uncertainty
 from warplens.program import Options, toolchain
-from warplens.program.cubin import parse_cubin
+from warplens.program.cubin import link, parse_cubin
 from warplens.program.disassembly import parse_disassembly
 from warplens.program.instruction import Instruction
-from warplens.program.linking import link
 from warplens.program.load import program_of
 from warplens.workload import Workload
 from warplens.workload.counted import workload_of

@@ -11,8 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from warplens.program.cubin import Cubin
-from warplens.program.linking import relocations
+from warplens.program.cubin import Cubin, relocations
 
 Calls = tuple[tuple[str, int], ...]  # file and line, that of the innermost function first
 

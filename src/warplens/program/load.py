@@ -22,12 +22,20 @@ from warplens.core.processes import ToolError
 from warplens.program import toolchain
 from warplens.program.compile import assemble, compile_file
 from warplens.program.compiler_options import Options
-from warplens.program.cubin import Cubin, embedded_cubins, is_cubin, parse_cubin, plain
+from warplens.program.cubin import (
+    Cubin,
+    embedded_cubins,
+    function_names,
+    is_cubin,
+    link,
+    parse_cubin,
+    plain,
+    relocations,
+)
 from warplens.program.disassembly import Function, parse_bare, parse_disassembly, parse_words
 from warplens.program.encoding import writer
 from warplens.program.kernel_names import choose, demangle, demangled
 from warplens.program.line_table import UnknownTable, source_lines
-from warplens.program.linking import function_names, link, relocations
 from warplens.program.program import Program
 from warplens.program.triton import split_name
 from warplens.program.triton_source import extract

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from warplens.core.files import read_text
 from warplens.program.compiler_options import Options
-from warplens.program.cubin import Cubin
+from warplens.program.cubin import Cubin, variables_of
 from warplens.program.declarations import (
     Kernel,
     declared_kernels,
@@ -29,7 +29,6 @@ from warplens.program.declarations import (
     without_comments,
 )
 from warplens.program.kernel_names import demangled
-from warplens.program.linking import variables_of
 from warplens.program.load import Kernel as Found
 from warplens.program.load import found_kernels
 from warplens.program.triton import split_name
