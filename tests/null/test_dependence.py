@@ -9,7 +9,7 @@ import pytest
 from warplens.machine import load_machine
 from warplens.program import load_program
 from warplens.program.control_flow import Flow
-from warplens.program.dependence import Edge
+from warplens.program.dataflow import Edge
 from warplens.program.instruction import Instruction
 from warplens.program.program import Program
 from warplens.program.static_analysis import StaticAnalysis, static_analysis

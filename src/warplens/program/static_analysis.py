@@ -28,7 +28,7 @@ from warplens.program.control_flow import (
     paths_through_program,
     run_along,
 )
-from warplens.program.dependence import Edge, dependences
+from warplens.program.dataflow import Edge, dependences
 from warplens.program.instruction import Instruction
 from warplens.program.lone_warp import LoneWarp, issue_alone
 from warplens.program.program import Program

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from warplens.program.dataflow import clocked, counter, spins
 from warplens.program.instruction import Instruction
 from warplens.program.program import Program
-from warplens.program.waiting import clocked, counter, spins
 from warplens.workload.profile import Profile, Unmodelled
 
 _FEW = 4  # lines that are named; fences of a warp of which nothing is said
