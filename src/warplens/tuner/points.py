@@ -24,8 +24,8 @@ from warplens.core.errors import FileError, WarplensError
 from warplens.core.native import refuse_without_numba
 from warplens.machine import Machine, load_machine
 from warplens.models import predict
-from warplens.program.compile_cache import digest, is_text, keyed
 from warplens.program.compiler_options import sources
+from warplens.program.load import digest, is_text, keyed
 from warplens.program.program import Program
 from warplens.tuner.expression import Value
 from warplens.tuner.spec import Configuration, Emulation, WrongPoint
