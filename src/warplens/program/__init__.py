@@ -20,7 +20,7 @@ compares all of that with nvdisasm. To add an instruction class: `machine.KINDS`
 latency and rate in the machine files.
 """
 
-from warplens.program.compiler_options import Options
+from warplens.program.compile import Options
 from warplens.program.decoding import parse_listing
 from warplens.program.instruction import Instruction
 from warplens.program.kernel_names import demangle

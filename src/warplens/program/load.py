@@ -25,8 +25,7 @@ from warplens.core.errors import FileError, WarplensError
 from warplens.core.files import read_bytes, read_text
 from warplens.core.processes import MissingTool, ToolError
 from warplens.program import toolchain
-from warplens.program.compile import assemble, compile_file
-from warplens.program.compiler_options import Options, sources
+from warplens.program.compile import Options, assemble, compile_file, sources
 from warplens.program.cubin import (
     Cubin,
     embedded_cubins,

@@ -24,7 +24,7 @@ from warplens.core.errors import FileError, WarplensError
 from warplens.core.native import refuse_without_numba
 from warplens.machine import Machine, load_machine
 from warplens.models import predict
-from warplens.program.compiler_options import sources
+from warplens.program.compile import sources
 from warplens.program.load import digest, is_text, keyed
 from warplens.program.program import Program
 from warplens.tuner.expression import Value

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from warplens.core.files import read_text
-from warplens.program.compiler_options import Options
+from warplens.program.compile import Options
 from warplens.program.cubin import Cubin, variables_of
 from warplens.program.declarations import (
     Kernel,

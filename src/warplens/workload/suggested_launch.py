@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from warplens.program.compiler_options import Options
+from warplens.program.compile import Options
 from warplens.workload.interface import Interface, Parameter
 from warplens.workload.launch import SCALAR_BYTES, default_fill
 
