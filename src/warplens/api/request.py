@@ -21,7 +21,7 @@ from warplens.core.errors import WarplensError, nearest
 from warplens.core.file_kinds import CODE, KINDS, kind_of
 from warplens.machine import Machine
 from warplens.program import Options
-from warplens.program.kernel_names import choose
+from warplens.program.declarations import choose
 from warplens.program.load import found_kernels, is_source, kept, load_program
 from warplens.program.program import Program
 from warplens.program.triton import split_name

@@ -21,9 +21,9 @@ latency and rate in the machine files.
 """
 
 from warplens.program.compile import Options
+from warplens.program.declarations import demangle
 from warplens.program.decoding import parse_listing
 from warplens.program.instruction import Instruction
-from warplens.program.kernel_names import demangle
 from warplens.program.load import is_source, list_kernels, load_program, load_programs
 
 __all__ = [

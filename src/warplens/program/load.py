@@ -36,9 +36,9 @@ from warplens.program.cubin import (
     plain,
     relocations,
 )
+from warplens.program.declarations import choose, demangle, demangled
 from warplens.program.disassembly import Function, parse_bare, parse_disassembly, parse_words
 from warplens.program.encoding import writer
-from warplens.program.kernel_names import choose, demangle, demangled
 from warplens.program.line_table import UnknownTable, source_lines
 from warplens.program.program import Program
 from warplens.program.triton import split_name

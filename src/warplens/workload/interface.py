@@ -22,13 +22,13 @@ from warplens.program.declarations import (
     declared_kernels,
     declared_structures,
     declared_variables,
+    demangled,
     ptx_types,
     shared_extent,
     split_top,
     with_types,
     without_comments,
 )
-from warplens.program.kernel_names import demangled
 from warplens.program.load import Kernel as Found
 from warplens.program.load import found_kernels
 from warplens.program.triton import split_name
