@@ -12,7 +12,7 @@ from warplens.program import toolchain
 from warplens.program.control_flow import flow_graph
 from warplens.program.cubin import parse_cubin
 from warplens.program.decoding import decode_text
-from warplens.program.disassembly import Function, control_of, parse_disassembly
+from warplens.program.disassembly import control_of, parse_disassembly
 from warplens.program.instruction import Control, Instruction, parse_operand
 from warplens.program.load import program_of
 from warplens.program.program import Program
@@ -92,7 +92,7 @@ def test_operands_flow_and_scoreboards(sources: list[Path], arch: str, tmp_path:
         assert not [i for i in program.instructions if i.kind == "other"], "an opcode without a class"
 
 
-def _check_reading(text: str, functions: list[Function]) -> None:
+def _check_reading(text: str, functions: list[Program]) -> None:
     """Rows read in pairs, and one by one: those that have live ranges behind them are no pairs."""
     plain, count = re.subn(r"(?m)(?<![ \t])[ \t]*+//[ \t|+].*$", "", text)
     assert count > len(text.splitlines()) / 2

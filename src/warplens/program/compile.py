@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from warplens.core.errors import FileError, RefusedSource, WarplensError
 from warplens.core.files import LARGEST_TEXT_BYTES, read_text
-from warplens.core.processes import MissingTool, ToolError, excess, execute
+from warplens.core.processes import MissingTool
 from warplens.core.units import printable
 from warplens.program import nvrtc, toolchain
 from warplens.program.toolchain import OTHERWISE, Toolkit
@@ -54,7 +54,8 @@ def compile_file(path: Path, options: Options, folder: Path) -> Compiled:
     toolkit.refuse_if_old()
     if path.suffix == ".ptx":
         return assemble(path, options, folder, folder / "out.cubin")
-    if (library := toolkit.nvrtc()) is None and toolkit.tool("nvcc") is None:
+    nvcc, library = toolkit.tool("nvcc"), toolkit.tool("NVRTC")
+    if nvcc is None and library is None:
         raise MissingTool(f"nothing that compiles CUDA is installed; {toolchain.bringing('NVRTC')}")
     for _ in sources(path, options):  # refuses what is no plain file, or is too large
         pass
@@ -64,7 +65,7 @@ def compile_file(path: Path, options: Options, folder: Path) -> Compiled:
             return _by_nvrtc(path, source, options, toolkit, folder)
         except RefusedSource as error:
             refused = error
-    if toolkit.tool("nvcc") is None:
+    if nvcc is None:
         raise refused or MissingTool(f"{path}: its flags need nvcc; {toolchain.bringing('nvcc')}")
     if shutil.which("gcc") is None and refused is not None:
         raise RefusedSource(refused.line, f"{refused.message}\n{_NEEDS_HOST_COMPILER}")
@@ -87,14 +88,14 @@ def assemble(ptx: Path, options: Options, folder: Path, out: Path) -> Compiled:
 
 
 def _by_nvrtc(path: Path, source: str, options: Options, toolkit: Toolkit, folder: Path) -> Compiled:
-    out, library = folder / "out.cubin", toolkit.nvrtc()
+    out, library = folder / "out.cubin", toolkit.tool("NVRTC")
     flags = checked_flags(options.flags, str(path))[0] + [f"-D{d}" for d in options.defines]
     folders = [*map(Path, options.includes), path.resolve().parent, *toolkit.headers()]
     arguments = [*options.switches(), *flags, *(f"-I{folder}" for folder in folders)]
     try:
         version = nvrtc.compile_source(source, str(path), options.arch, arguments, out, library)
     except RefusedSource as error:
-        line = f"{path}: NVRTC {toolkit.version('NVRTC', 'nvidia-cuda-nvrtc')} {toolkit.where} refused it:"
+        line = f"{path}: {toolkit.named('NVRTC')} refused it:"
         raise RefusedSource(line, shown_message(error.message, str(path), folders, {}, Path())) from None
     return Compiled(out, [f"{version} {toolkit.where}"])
 
@@ -116,11 +117,11 @@ def _by_nvcc(path: Path, source: str, options: Options, toolkit: Toolkit, folder
     beside = f"-Xcompiler=-iquote{[*links][-1]}"  # the copy is not beside what it includes in quotes
     flags = [*options.switches(), *checked_flags(options.flags, name)[1], beside, *(f"-I{link}" for link in links)]
     arguments = ["-cubin", f"-arch={options.arch}", *flags, "-MD", "-MF", "read.d", "-o", out.name, "source.cu"]
-    version = f"nvcc {toolkit.version('nvcc', 'nvidia-cuda-nvcc')} {toolkit.where}"
+    version = toolkit.named("nvcc")
     code, text = _run(nvcc, arguments, folder, name)
     if code:
         if re.search(r"^nvcc fatal.*(gpu-architecture|[Uu]nsupported gpu architecture)", text, re.MULTILINE):
-            raise nvrtc.UnknownArchitecture(f"{version} does not compile for {options.arch}; {OTHERWISE}")
+            raise WarplensError(f"{version} does not compile for {options.arch}; {OTHERWISE}")
         folders = [*links.values(), *toolkit.headers()]
         names = {"source.cu": name, **{link: str(target) for link, target in links.items()}}
         text = shown_message(text, name, folders, names, folder)
@@ -131,14 +132,10 @@ def _by_nvcc(path: Path, source: str, options: Options, toolkit: Toolkit, folder
 
 def _run(program: Path, arguments: list[str], folder: Path, name: str) -> tuple[int, str]:
     """Run a compiler in a folder within our limits; return its exit code and its messages."""
+    hint = "; compile it yourself and give the cubin"
     limits = toolchain.COMPILER_SECONDS, toolchain.COMPILER_BYTES
-    try:
-        code, out, err = execute([str(program), *arguments], *limits, folder=folder)
-    except OSError as error:
-        raise ToolError(f"{program} could not be run: {error.strerror or error}") from None
-    if beyond := excess(code, err + out, *limits):
-        raise ToolError(f"{name}: {program.name} {beyond}; compile it yourself and give the cubin")
-    return code, (err + out).decode("utf-8", "replace")
+    code, out, err = toolchain.ran(f"{name}: {program.name}", program, arguments, folder, limits, hint)
+    return code, err + out
 
 
 def _files_read(folder: Path) -> list[Path]:

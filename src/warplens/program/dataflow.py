@@ -1,43 +1,27 @@
-"""Dependence graph: the instructions that each instruction needs, inside an iteration and around a loop.
+"""Data flow of a program: dependences, live registers, and loops that wait.
 
-Everything an instruction uses or changes is a resource: a register, a predicate, a scoreboard, the order of
-accesses to a memory space. Definitions that reach a use along the flow graph are its producers. Kinds of edges:
+An instruction depends on those whose results it uses, of registers (`data`) or of predicates (`predicate`, also as a
+guard). Definitions that reach a use along the flow graph are its producers. An edge is `carried` by a loop when the
+definition reaches the use only by going around that loop. A use has at most its 64 nearest producers: code with a
+thousand conditional writes to a register stays linear.
 
-data        a general or uniform register
-predicate   a predicate register, also as a guard
-scoreboard  a wait for what an instruction released: its result, or its sources read
-memory      loads and stores of one space in program order (a load does not wait for a load); addresses are not compared
-barrier     accesses before a barrier and after it
-
-Memory and barrier edges are those inside a block, and around a loop from a block to itself: between blocks the order
-is that of the flow. An edge is `carried` by a loop when the definition reaches the use only by going around that loop.
-A use has at most its 64 nearest producers: code with a thousand conditional writes to a register stays linear.
+A loop that waits is one that other warps, other blocks or a clock end. A few blocks that are emulated alone do not tell
+how many iterations it takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Literal
 
 from msgspec import Struct
 
-from warplens.program.control_flow import Block, Flow, Loop, back_edges, flow_graph
+from warplens.program.control_flow import Block, Flow, back_edges, flow_graph
 from warplens.program.instruction import Instruction
 from warplens.program.program import Program
 
-EdgeKind = Literal["data", "predicate", "scoreboard", "memory", "barrier"]
-_SPACES = ("global", "shared", "local")
 _MOST_PRODUCERS = 64
-_BARRIERS = frozenset(("BAR", "BARRIER", "MEMBAR", "WARPSYNC"))
-_STORING = frozenset(
-    ("ST", "STG", "STS", "STL", "RED", "REDG", "REDS", "ATOM", "ATOMG", "ATOMS", "STSM", "LDGSTS", "UBLKCP")
-)
-_SPACE_OF = {
-    "LDG": ("global",), "STG": ("global",), "RED": ("global",), "REDG": ("global",), "ATOMG": ("global",),
-    "LDS": ("shared",), "STS": ("shared",), "ATOMS": ("shared",), "REDS": ("shared",), "LDSM": ("shared",),
-    "STSM": ("shared",), "LDL": ("local",), "STL": ("local",), "LDGSTS": ("global", "shared"),
-    "LD": _SPACES, "ST": _SPACES, "ATOM": ("global", "shared"), "UBLKCP": ("global", "shared"),
-}  # fmt: skip
 
 
 class Edge(Struct, frozen=True):
@@ -45,17 +29,9 @@ class Edge(Struct, frozen=True):
 
     producer: int
     consumer: int
-    kind: EdgeKind
+    kind: Literal["data", "predicate"]
     what: str
     carried: int | None = None
-
-
-class _Effects(Struct, frozen=True):
-    """The resources that an instruction uses, those whose definitions it ends, and those that it defines."""
-
-    uses: tuple[str, ...]
-    kills: tuple[str, ...]
-    defines: tuple[str, ...]
 
 
 def dependences(program: Program, flow: Flow) -> list[Edge]:
@@ -63,150 +39,114 @@ def dependences(program: Program, flow: Flow) -> list[Edge]:
     return list(_Reaching(program.instructions, flow).edges())
 
 
-def _effects(x: Instruction) -> _Effects:
-    uses, defines = list(x.reads), list(x.writes)
-    kills = [] if x.guard else list(x.writes)  # a guarded write may leave the old value
-    if x.control is not None:
-        waits = [f"SB{board}" for board in x.control.waits]
-        uses += waits
-        kills += waits
-        boards = {x.control.write_scoreboard, x.control.read_scoreboard} - {None}
-        defines += [f"SB{board}" for board in sorted(b for b in boards if b is not None)]
-    if x.opcode == "DEPBAR":  # waits until so many are left: the scoreboard stays in use
-        uses += [o.text for o in x.operands if o.kind == "scoreboard"]
-    if x.opcode in _BARRIERS:
-        order = [f"{what} {space}" for what in ("load", "store") for space in _SPACES]
-        return _Effects((*uses, *order), (*kills, *order), (*defines, *order))
-    for space in _SPACE_OF.get(x.opcode, ()):
-        uses.append(f"store {space}")
-        if x.opcode in _STORING:
-            uses.append(f"load {space}")
-            kills += [] if x.guard else [f"store {space}", f"load {space}"]
-            defines.append(f"store {space}")
-        else:
-            defines.append(f"load {space}")
-    return _Effects(tuple(uses), tuple(kills), tuple(defines))
-
-
 class _Reaching:
     """Reaching definitions: sets of definitions as the bits of a whole number, one pass per block to a fixed point."""
 
     def __init__(self, code: list[Instruction], flow: Flow) -> None:
         self.code, self.flow = code, flow
-        self.effects = [_effects(x) for x in code]
-        self.definitions = [(i, what) for i, e in enumerate(self.effects) for what in e.defines]
-        self.of: dict[str, int] = {}  # resource -> its definitions
-        self.first: list[int] = []  # instruction -> number of its first definition
-        for number, (_, what) in enumerate(self.definitions):
+        self.producers = [i for i, x in enumerate(code) for _ in x.writes]
+        self.of: dict[str, int] = {}  # register -> its definitions
+        for number, what in enumerate(what for x in code for what in x.writes):
             self.of[what] = self.of.get(what, 0) | 1 << number
-        total = 0
-        for e in self.effects:
-            self.first.append(total)
-            total += len(e.defines)
-        self.memory = 0  # all definitions of a memory order
-        for what, bits in self.of.items():
-            if " " in what:
-                self.memory |= bits
+        # instruction -> the number of its first definition
+        self.first = list(accumulate((len(x.writes) for x in code), initial=0))
 
     def edges(self) -> Iterator[Edge]:
-        blocks = self.flow.blocks
-        defined = [self._through(block, 0) for block in blocks]
-        kept = [self._through(block, -1) for block in blocks]  # which of all definitions pass through the block
-        back = back_edges(self.flow)
-        forward = self._solve(defined, kept, back)
-        whole = self._solve(defined, kept, set())
-        out = [defined[b.index] | whole[b.index] & kept[b.index] for b in blocks]
-        carried = [self._around(loop, out, kept, back) for loop in self.flow.loops]
+        blocks, back = self.flow.blocks, back_edges(self.flow)
+        defined, kept = [0] * len(blocks), [-1] * len(blocks)  # kept: which of all definitions pass through a block
         for block in blocks:
-            own, at = self._definitions(block), block.index
-            loops = {n: c[at] & (own | ~self.memory) for n, c in enumerate(carried) if c.get(at)}
-            yield from self._in_block(block, forward[at] & ~self.memory, loops)
+            for i in range(block.first, block.last + 1):
+                defined[block.index] = self._after(i, defined[block.index])
+                kept[block.index] = self._kept(i, kept[block.index])
+        forward = self._spread([0] * len(blocks), defined, kept, lambda a, b: (a, b) not in back)
+        whole = self._spread([0] * len(blocks), defined, kept, lambda a, b: True)
+        carried = list[list[int]]()
+        for loop in self.flow.loops:
+            start, inside = [0] * len(blocks), set(loop.blocks)
+            for source in loop.back_edge_sources:
+                start[loop.header] |= defined[source] | whole[source] & kept[source]
+            own = sum(self._definitions(blocks[b]) for b in loop.blocks)  # those from outside are not carried by it
+            around = self._spread(
+                start, [0] * len(blocks), kept, lambda a, b, inside=inside: b in inside and (a, b) not in back
+            )
+            carried.append([bits & own if n in inside else 0 for n, bits in enumerate(around)])
+        for block in blocks:
+            loops = {n: bits for n, at in enumerate(carried) if (bits := at[block.index])}
+            yield from self._in_block(block, forward[block.index], loops)
 
-    def _around(self, loop: Loop, out: list[int], kept: list[int], back: set[tuple[int, int]]) -> dict[int, int]:
-        """Return the definitions that reach the start of each block of a loop by going around that loop."""
-        inside = set(loop.blocks)
-        at = {loop.header: 0}
-        for source in loop.back_edge_sources:
-            at[loop.header] |= out[source]
-        changed = True
+    def _spread(
+        self, start: list[int], defined: list[int], kept: list[int], follow: Callable[[int, int], bool]
+    ) -> list[int]:
+        """Return the definitions that reach the start of every block from some, along the edges to follow."""
+        at, changed = list(start), True
         while changed:
             changed = False
-            for b in loop.blocks:
-                passing = at.get(b, 0) & kept[b]
-                for s in self.flow.blocks[b].successors if passing else ():
-                    if s in inside and (b, s) not in back and passing & ~at.get(s, 0):
-                        at[s] = at.get(s, 0) | passing
-                        changed = True
-        own = 0  # definitions inside the loop: those from outside are not carried by it
-        for b in loop.blocks:
-            own |= self._definitions(self.flow.blocks[b])
-        return {b: bits & own for b, bits in at.items()}
-
-    def _definitions(self, block: Block) -> int:
-        """Return the definitions in a block."""
-        end = self.first[block.last] + len(self.effects[block.last].defines)
-        return (1 << end) - (1 << self.first[block.first])
-
-    def _through(self, block: Block, reaching: int) -> int:
-        """Return the definitions that reach the end of a block when `reaching` reach its start (-1: all)."""
-        for i in range(block.first, block.last + 1):
-            reaching = self._after(i, reaching) if reaching >= 0 else self._killed(i, reaching)
-        return reaching
-
-    def _killed(self, i: int, reaching: int) -> int:
-        for what in self.effects[i].kills:
-            reaching &= ~self.of.get(what, 0)
-        return reaching
-
-    def _after(self, i: int, reaching: int) -> int:
-        count = len(self.effects[i].defines)
-        return self._killed(i, reaching) | ((1 << count) - 1) << self.first[i]
-
-    def _solve(self, defined: list[int], kept: list[int], without: set[tuple[int, int]]) -> list[int]:
-        """Return the definitions that reach the start of every block along all edges but those `without`."""
-        blocks = self.flow.blocks
-        at = [0] * len(blocks)
-        changed = True
-        while changed:
-            changed = False
-            for block in blocks:
+            for block in self.flow.blocks:
                 out = defined[block.index] | at[block.index] & kept[block.index]
-                for successor in block.successors:
-                    if (block.index, successor) not in without and out & ~at[successor]:
+                for successor in block.successors if out else ():
+                    if out & ~at[successor] and follow(block.index, successor):
                         at[successor] |= out
                         changed = True
         return at
 
+    def _definitions(self, block: Block) -> int:
+        """Return the definitions in a block."""
+        return (1 << self.first[block.last + 1]) - (1 << self.first[block.first])
+
+    def _kept(self, i: int, reaching: int) -> int:
+        if not self.code[i].guard:  # a guarded write may leave the old value
+            for what in self.code[i].writes:
+                reaching &= ~self.of[what]
+        return reaching
+
+    def _after(self, i: int, reaching: int) -> int:
+        return self._kept(i, reaching) | (1 << self.first[i + 1]) - (1 << self.first[i])
+
     def _in_block(self, block: Block, forward: int, carried: dict[int, int]) -> Iterator[Edge]:
         for i in range(block.first, block.last + 1):
-            for what in dict.fromkeys(self.effects[i].uses):
+            for what in dict.fromkeys(self.code[i].reads):
                 here = self.of.get(what, 0)
-                if not here:
-                    continue
-                for producer in self._instructions(forward & here):
-                    yield self._edge(producer, i, what, None)
-                for loop, bits in carried.items():
+                kind: Literal["data", "predicate"] = "predicate" if what.startswith(("P", "UP")) else "data"
+                for loop, bits in ((None, forward), *carried.items()) if here else ():
                     for producer in self._instructions(bits & here):
-                        yield self._edge(producer, i, what, loop)
+                        yield Edge(producer, i, kind, what, loop)
             forward = self._after(i, forward)
-            carried = {loop: left for loop, bits in carried.items() if (left := self._killed(i, bits))}
+            carried = {loop: left for loop, bits in carried.items() if (left := self._kept(i, bits))}
 
     def _instructions(self, bits: int) -> Iterator[int]:
         for _ in range(_MOST_PRODUCERS):
             if not bits:
                 return
             number = bits.bit_length() - 1  # the nearest first
-            yield self.definitions[number][0]
+            yield self.producers[number]
             bits ^= 1 << number
 
-    def _edge(self, producer: int, consumer: int, what: str, loop: int | None) -> Edge:
-        kind: EdgeKind = "predicate" if what[0] == "P" or what[:2] == "UP" else "data"
-        if what.startswith("SB"):
-            kind = "scoreboard"
-        elif " " in what:
-            ordered = self.code[producer].opcode in _BARRIERS or self.code[consumer].opcode in _BARRIERS
-            kind = "barrier" if ordered else "memory"
-        return Edge(producer, consumer, kind, what, loop)
+
+def live_registers(code: Sequence[Instruction], blocks: Sequence[Block]) -> list[int]:
+    """Return how many general registers hold a value still needed, before each instruction."""
+    general = [(0 if x.guard else _mask(x.writes), _mask(x.reads)) for x in code]  # a guarded write may keep the old
+    entry = [0] * len(blocks)
+    counts = [0] * len(code)
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(blocks):
+            live = 0
+            for successor in block.successors:
+                live |= entry[successor]
+            for i in range(block.last, block.first - 1, -1):
+                written, read = general[i]
+                live = live & ~written | read
+                counts[i] = live.bit_count()
+            if live != entry[block.index]:
+                entry[block.index] = live
+                changed = True
+    return counts
+
+
+def _mask(registers: tuple[str, ...]) -> int:
+    """Return the general registers among some as the bits of a whole number."""
+    return sum(1 << n for n in {int(name[1:]) for name in registers if name[0] == "R" and name[1:].isdigit()})
 
 
 _COUNTS = ("ADD", "INC", "DEC")

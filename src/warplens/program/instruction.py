@@ -1,5 +1,11 @@
 """Machine instructions: operands, registers, scheduling field, instruction class, and the width of an access.
 
+    operand    -R12.reuse   desc[UR4][R2.64+0x100]   c[0x3][0x28]   0x2a
+    shape      -R0.reuse    desc[UR0][R0.64]         c[0x0][0x0]    0x0
+
+The shape is an operand of the same kind with other numbers in it. Which registers an instruction touches follows from
+opcode, modifiers and the shapes of its operands (`warplens.program.register_use`).
+
 The classes of files/classes.toml (fp32, load, branch, ...) are those of the machine files: they give an instruction
 its latency and its rate. Machine code and hand-written listings use one table.
 """
@@ -7,7 +13,6 @@ its latency and its rate. Machine code and hand-written listings use one table.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from functools import cache, lru_cache
 from operator import add
 from pathlib import Path
@@ -26,6 +31,23 @@ OperandKind = Literal[
 _WAITS = [tuple(i for i in range(6) if mask >> i & 1) for mask in range(64)]  # the scoreboards of each wait mask
 _OFFSET = re.compile(r"\+(-?0x[0-9a-f]+)\]")
 _WIDTH = re.compile(r"[USF]?(8|16|32|64|128)")
+REGISTER = re.compile(r"(?<![A-Za-z0-9_.$])(UR|UP|SB|R|P|B)([0-9]{1,4})\b")
+_KINDS: dict[str, OperandKind] = {
+    "R": "register", "UR": "uniform", "P": "predicate", "UP": "uniform predicate", "B": "barrier", "SB": "scoreboard",
+}  # fmt: skip
+_NOTHING: dict[str, OperandKind] = {
+    "RZ": "register", "URZ": "uniform", "PT": "predicate", "UPT": "uniform predicate",
+    "PR": "predicate", "UPR": "uniform predicate",
+}  # fmt: skip
+_DECORATED = re.compile(r"[-~!+|]*(U?RZ|U?PT|U?PR|(UR|UP|SB|R|P|B)[0-9]{1,4})\|?(?:\.\w+)*(?:\|(?:\.\w+)*)?")
+_HEXADECIMAL = re.compile(r"0x[0-9a-f]+\b")
+_INDIRECT = re.compile(r"(U?R[0-9]{1,4})\s")  # BRX R2 -0x350, RET.REL.NODEC R20 `(f)
+_CONSTANT = re.compile(r"(-?\|?)c\[0x([0-9a-f]+)\]\[0x[0-9a-f]+\](\|?)")
+_BANK = re.compile(r"[-~|!]*c\[0x([0-9a-f]+)\]")
+_CONSTANTS = ("c[", "-c[", "|c[", "~c[", "-|c[", "!c[", "cx[", "-cx[", "|cx[", "c.", "ccm[")
+_MOST_DIGITS = 4  # of a register
+_MOST_REGISTERS = 8  # written in one operand
+
 _CLASSES = Path(__file__).parent / "files" / "classes.toml"
 
 
@@ -106,11 +128,6 @@ def classified(opcode: str, modifiers: tuple[str, ...] = ()) -> str:
     return table.get(f"{opcode}.{modifiers[0]}" if modifiers else opcode) or table.get(opcode, "other")
 
 
-def unknown(instructions: list[Instruction]) -> dict[str, int]:
-    """Return the opcodes that the table does not have, each with how often it occurs."""
-    return dict(Counter(i.opcode for i in instructions if classified(i.opcode, i.modifiers) == "other"))
-
-
 def access_bytes(x: Instruction) -> int:
     """Return the bytes that a thread moves with a memory instruction, by the width in its name; 4 if it names none."""
     widths = [int(found.group(1)) for m in x.modifiers if (found := _WIDTH.fullmatch(m))]
@@ -119,24 +136,6 @@ def access_bytes(x: Instruction) -> int:
         return 4 * count
     return max(widths) // 8 if widths else 4
 
-
-REGISTER = re.compile(r"(?<![A-Za-z0-9_.$])(UR|UP|SB|R|P|B)([0-9]{1,4})\b")
-_KINDS: dict[str, OperandKind] = {
-    "R": "register", "UR": "uniform", "P": "predicate", "UP": "uniform predicate", "B": "barrier", "SB": "scoreboard",
-}  # fmt: skip
-_NOTHING: dict[str, OperandKind] = {
-    "RZ": "register", "URZ": "uniform", "PT": "predicate", "UPT": "uniform predicate",
-    "PR": "predicate", "UPR": "uniform predicate",
-}  # fmt: skip
-_DECORATED = re.compile(r"[-~!+|]*(U?RZ|U?PT|U?PR|(UR|UP|SB|R|P|B)[0-9]{1,4})\|?(?:\.\w+)*(?:\|(?:\.\w+)*)?")
-_HEXADECIMAL = re.compile(r"0x[0-9a-f]+\b")
-_OFFSET = re.compile(r"-?0x[0-9a-f]+\]")
-_INDIRECT = re.compile(r"(U?R[0-9]{1,4})\s")  # BRX R2 -0x350, RET.REL.NODEC R20 `(f)
-_CONSTANT = re.compile(r"(-?\|?)c\[0x([0-9a-f]+)\]\[0x[0-9a-f]+\](\|?)")
-_BANK = re.compile(r"[-~|!]*c\[0x([0-9a-f]+)\]")
-_CONSTANTS = ("c[", "-c[", "|c[", "~c[", "-|c[", "!c[", "cx[", "-cx[", "|cx[", "c.", "ccm[")
-_MOST_DIGITS = 4  # of a register
-_MOST_REGISTERS = 8  # written in one operand
 
 # An operand, its shape, and the registers that are written in it, those of a descriptor first.
 Parsed = tuple[Operand, str, tuple[str, ...]]
@@ -149,9 +148,9 @@ def parse_operand(text: str) -> Parsed:
     if bank in _KINDS and 1 <= len(text) - len(bank) <= _MOST_DIGITS:
         return Operand(text, _KINDS[bank], (text,)), bank + "0", (text,)
     if "[" in text:
-        base, _, offset = text.rpartition("+")
-        if _OFFSET.fullmatch(offset):  # an address is known once it is without the offset
-            operand, shape, names = parse_operand(base + "]")
+        offset = _OFFSET.search(text)
+        if offset and offset.end() == len(text):  # an address is known once it is without the offset
+            operand, shape, names = parse_operand(text[: offset.start()] + "]")
             return replace(operand, text=text), shape, names
         return _bracketed(text)
     simple = _DECORATED.fullmatch(text)

@@ -37,7 +37,7 @@ from warplens.program.cubin import (
     relocations,
 )
 from warplens.program.declarations import choose, demangle, demangled
-from warplens.program.disassembly import Function, parse_bare, parse_disassembly, parse_words
+from warplens.program.disassembly import parse_bare, parse_disassembly, parse_words
 from warplens.program.encoding import writer
 from warplens.program.line_table import UnknownTable, source_lines
 from warplens.program.program import Program
@@ -46,6 +46,11 @@ from warplens.program.triton_source import extract
 
 _FATBINARY = b"\x50\xed\x55\xba"
 _BYTES_PER_SECOND, _BYTES_PER_BYTE = 5e6, 16  # time and memory of cuobjdump, by the size of the file
+# Limits of nvdisasm by the size of a cubin: ten times the time and four times the memory of a healthy one.
+_READ_PER_SECOND, _MEMORY_PER_BYTE = 16000.0, 500
+_MAKERS = {".cu": ("NVRTC", "nvcc"), ".cuh": ("NVRTC", "nvcc"), ".ptx": ("ptxas",)}
+# What nvcc obeys beside its arguments.
+_HEEDED = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")
 _LABEL_USED, _LABEL = re.compile(r"`\(\.L_x_(\d+)\)"), re.compile(r"\.L_x_(\d+)\b")
 
 
@@ -54,7 +59,7 @@ class Kernel(Struct, frozen=True):
 
     name: str
     arch: str
-    container: Cubin | Function
+    container: Cubin | Program
     tools: list[str] = []
     read: list[Path] = []
 
@@ -89,8 +94,8 @@ def load_traced(
         raise FileError(f"{path}: no kernel in it")
     name = choose(list(dict.fromkeys(k.name for k in found)), kernel, str(path))
     chosen = _for_arch([k for k in found if k.name == name], options.arch, path)
-    if isinstance(chosen.container, Function):
-        return program_of(chosen.container, str(path)), []
+    if isinstance(chosen.container, Program):
+        return _finished(chosen.container, str(path)), []
     return _disassembled(chosen, str(path), options.toolkit), chosen.read
 
 
@@ -224,7 +229,7 @@ def _disassembled(kernel: Kernel, origin: str, toolkit: str | None = None) -> Pr
     return _with_resources(kernel, cubin, function, origin, tool)
 
 
-def _by_encoding(kernel: Kernel, cubin: Cubin, symbol: int) -> Function | None:
+def _by_encoding(kernel: Kernel, cubin: Cubin, symbol: int) -> Program | None:
     """Disassemble by our own table, if every word is known and nvdisasm would add no more than lines and names."""
     name, words = kernel.name, writer(kernel.arch)
     if words is None or cubin.computes_branches(name) or any(relocations(cubin, f".text.{name}")):
@@ -240,16 +245,18 @@ def _by_encoding(kernel: Kernel, cubin: Cubin, symbol: int) -> Function | None:
     return parse_words(texts, code, name, kernel.arch, function_names(cubin, name), lines)
 
 
-def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str], toolkit: str | None = None) -> tuple[list[Function], str]:
+def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str], toolkit: str | None = None) -> tuple[list[Program], str]:
     """Disassemble a cubin by an nvdisasm that is not older than its code; return its version too."""
     used = toolchain.found("nvdisasm", toolkit, cubin.producer().rpartition(" ")[2])
-    seconds, size = toolchain.disassembler_limits(len(cubin.elf))
+    size = len(cubin.elf)
+    seconds = max(toolchain.TOOL_SECONDS, min(toolchain.COMPILER_SECONDS, size / _READ_PER_SECOND))
     with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin.with_plain_names())
         try:
             arguments = ["-c", "-gi", "-hex", *only, str(file)]
-            limits: dict[str, Any] = {"limit_seconds": seconds, "limit_bytes": size}
+            memory = toolchain.TOOL_BYTES + _MEMORY_PER_BYTE * size
+            limits: dict[str, Any] = {"limit_seconds": seconds, "limit_bytes": memory}
             text = toolchain.run("nvdisasm", *arguments, by=used.path, folder=folder, **limits)
         except ToolError as error:
             raise FileError(f"{origin}: its machine code is refused: {error}") from None
@@ -257,48 +264,36 @@ def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str], toolkit: str | None
         names = dict.fromkeys([*_LABEL_USED.findall(text), *_LABEL.findall(text)])
         order = {number: position for position, number in enumerate(names)}
         text = _LABEL.sub(lambda found: f".L_x_{order[found[1]]}", text)
-    return [_without_cuts(function) for function in parse_disassembly(text)], used.version
+    return [_without_cuts(program) for program in parse_disassembly(text)], used.version
 
 
-def _without_cuts(function: Function) -> Function:
+def _without_cuts(program: Program) -> Program:
     """Drop the numbered labels that no instruction names: nvdisasm 13.5 writes one where it cuts straight code."""
-    named = {label for i in function.instructions if ".L_" in i.text for label in _LABEL.findall(i.text)}
-    labels = {n: at for n, at in function.labels.items() if not (cut := _LABEL.fullmatch(n)) or cut[1] in named}
-    return replace(function, labels=labels)
+    named = {label for i in program.instructions if ".L_" in i.text for label in _LABEL.findall(i.text)}
+    labels = {n: at for n, at in program.labels.items() if not (cut := _LABEL.fullmatch(n)) or cut[1] in named}
+    return replace(program, labels=labels)
 
 
-def _with_resources(kernel: Kernel, cubin: Cubin, function: Function, origin: str, *tools: str) -> Program:
+def _with_resources(kernel: Kernel, cubin: Cubin, program: Program, origin: str, *tools: str) -> Program:
     linked = link(cubin, kernel.name)
     named = demangled(list(linked.variables))
     return replace(
-        program_of(replace(function, name=kernel.name), origin), resources=cubin.resources(kernel.name),
+        _finished(replace(program, name=kernel.name), origin), resources=cubin.resources(kernel.name),
         tools=[*kernel.tools, *tools], constants=linked.constants, segments=linked.segments, symbols=linked.symbols,
         system=linked.system, variables={named[name]: where for name, where in linked.variables.items()},
     )  # fmt: skip
 
 
-def program_of(function: Function, origin: str) -> Program:
-    """Return the program of a code section, without its resources; `origin` is its file."""
-    code = list(function.instructions)
-    while len(code) > 1 and code[-1].opcode == "NOP":  # padding behind the last instruction
+def _finished(program: Program, origin: str) -> Program:
+    """Return a program without the padding behind its last instruction; `origin` is its file."""
+    code = list(program.instructions)
+    while len(code) > 1 and code[-1].opcode == "NOP":
         code.pop()
-    offsets = {instruction.offset for instruction in code} if function.jump_targets else set()
-    jumps = {at: tuple(t for t in targets if t in offsets) for at, targets in function.jump_targets.items()}
-    return Program(
-        name=function.name,
-        demangled=demangle(function.name),
-        arch=function.arch,
-        instructions=code,
-        labels=function.labels,
-        jump_targets=jumps,
-        source_file=next(iter(function.files.values()), ""),
-        origin=origin,
-    )
-
-
-_MAKERS = {".cu": ("NVRTC", "nvcc"), ".cuh": ("NVRTC", "nvcc"), ".ptx": ("ptxas",)}
-# What nvcc obeys beside its arguments.
-_HEEDED = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")
+    offsets = {instruction.offset for instruction in code} if program.jump_targets else set()
+    jumps = {at: tuple(t for t in targets if t in offsets) for at, targets in program.jump_targets.items()}
+    return replace(
+        program, demangled=demangle(program.name), instructions=code, jump_targets=jumps, origin=origin
+    )  # fmt: skip
 
 
 class Kept(Struct, frozen=True):
@@ -354,7 +349,7 @@ def _tools(toolkit: str | None, suffix: str) -> list[str]:
     identities = []
     for name in ("nvdisasm", *makers):
         with contextlib.suppress(MissingTool):
-            identities.append(toolchain.identity(name, toolkit))
+            identities.append(toolchain.found(name, toolkit).identity)
     if "nvcc" in makers:
         identities += [os.environ.get(name, "") for name in _HEEDED]
         host = shutil.which("gcc")

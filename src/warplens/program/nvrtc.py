@@ -18,13 +18,9 @@ from warplens.program.toolchain import COMPILER_BYTES, COMPILER_SECONDS, OTHERWI
 _UNKNOWN = re.compile(r"^nvrtc: error: invalid value for --gpu-architecture", re.MULTILINE)
 
 
-class UnknownArchitecture(WarplensError):
-    """An architecture that a compiler does not know."""
-
-
 def library() -> Path:
     """Return the shared library of the wheels' NVRTC, which compiles measuring kernels; else an installed one's."""
-    return toolchain.wheels().nvrtc() or toolchain.tool("NVRTC")
+    return toolchain.wheels().tool("NVRTC") or toolchain.tool("NVRTC")
 
 
 def compile_source(source: str, name: str, arch: str, options: list[str], output: Path, by: Path | None = None) -> str:
@@ -33,13 +29,9 @@ def compile_source(source: str, name: str, arch: str, options: list[str], output
     A source that it refuses is an `errors.RefusedSource` with its whole message.
     """
     request = {
-        "library": str(by or library()),
-        "source": source,
-        "name": name,
-        "arch": arch,
-        "options": options,
-        "out": str(output),
-    }
+        "library": str(by or library()), "source": source, "name": name, "out": str(output),
+        "options": [f"--gpu-architecture={arch}", *options],
+    }  # fmt: skip
     command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("nvrtc_process.py"))]
     code, out, err = execute(command, COMPILER_SECONDS, COMPILER_BYTES, sent=json.dumps(request).encode())
     if beyond := excess(code, err, COMPILER_SECONDS, COMPILER_BYTES):
@@ -52,7 +44,7 @@ def compile_source(source: str, name: str, arch: str, options: list[str], output
     except ValueError:
         raise ToolError(f"{name}: NVRTC broke off (exit code {code}) on this source") from None
     if _UNKNOWN.search(str(answer.get("error", ""))):
-        raise UnknownArchitecture(f"this NVRTC does not compile for {arch}; {OTHERWISE}")
+        raise WarplensError(f"this NVRTC does not compile for {arch}; {OTHERWISE}")
     if "error" in answer:
         raise RefusedSource(f"{name}: NVRTC refused it:", str(answer["error"]) or "NVRTC failed without a message")
     return str(answer["version"])

@@ -27,15 +27,6 @@ _STUBS = {
 }  # fmt: skip
 
 
-def answer(request: dict[str, object]) -> str:
-    """Compile what a request names; return NVRTC's version or its message, in JSON."""
-    try:
-        reply = _compile(request)
-    except OSError as error:
-        reply = {"error": f"NVRTC could not be loaded: {error}"}
-    return json.dumps(reply)
-
-
 def _load_builtins(library: str) -> None:
     """Load what NVRTC loads by its name, and of older versions does not look for beside itself."""
     folder = os.path.dirname(library)  # noqa: PTH120 (pathlib takes longer than the rest of the start)
@@ -51,18 +42,15 @@ def _compile(request: dict[str, object]) -> dict[str, str]:
     major, minor = ctypes.c_int(), ctypes.c_int()
     nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     program = ctypes.c_void_p()
-    headers = [text.encode() for text in _STUBS.values()]
-    names = [name.encode() for name in _STUBS]
-    array = ctypes.c_char_p * len(names)
+    array = ctypes.c_char_p * len(_STUBS)
     source = str(request["source"]).encode("utf-8", "replace").replace(b"\0", b" ")
     nvrtc.nvrtcCreateProgram(
-        ctypes.byref(program), source, str(request["name"]).encode("utf-8", "surrogateescape"),
-        len(names), array(*headers), array(*names),
+        ctypes.byref(program), source, str(request["name"]).encode("utf-8", "surrogateescape"), len(_STUBS),
+        array(*map(str.encode, _STUBS.values())), array(*map(str.encode, _STUBS)),
     )  # fmt: skip
-    given = request["options"]
-    assert isinstance(given, list)
-    options = [f"--gpu-architecture={request['arch']}", *map(str, given)]
-    pointers = (ctypes.c_char_p * len(options))(*[o.encode("utf-8", "surrogateescape") for o in options])
+    options = request["options"]
+    assert isinstance(options, list)
+    pointers = (ctypes.c_char_p * len(options))(*[str(o).encode("utf-8", "surrogateescape") for o in options])
     failed = nvrtc.nvrtcCompileProgram(program, len(options), pointers)
     size = ctypes.c_size_t()
     if failed:
@@ -73,11 +61,15 @@ def _compile(request: dict[str, object]) -> dict[str, str]:
     nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
     cubin = ctypes.create_string_buffer(max(1, size.value))
     if nvrtc.nvrtcGetCUBIN(program, cubin) or not size.value:
-        return {"error": f"NVRTC made no machine code for {request['arch']}: name a real architecture such as sm_90"}
+        return {"error": "NVRTC made no machine code for this architecture: name a real one such as sm_90"}
     with open(str(request["out"]), "wb") as stream:  # noqa: PTH123 (pathlib takes longer than the rest of the start)
         stream.write(cubin.raw[: size.value])
     return {"version": f"NVRTC {major.value}.{minor.value}"}
 
 
 if __name__ == "__main__":
-    sys.stdout.write(answer(json.loads(sys.stdin.buffer.read())))
+    try:
+        reply = _compile(json.loads(sys.stdin.buffer.read()))
+    except OSError as error:
+        reply = {"error": f"NVRTC could not be loaded: {error}"}
+    sys.stdout.write(json.dumps(reply))

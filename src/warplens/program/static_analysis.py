@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from warplens.machine import KINDS, Machine
 from warplens.program.control_flow import (
-    Block,
     Flow,
     Loop,
     basic_blocks,
@@ -28,7 +27,7 @@ from warplens.program.control_flow import (
     paths_through_program,
     run_along,
 )
-from warplens.program.dataflow import Edge, dependences
+from warplens.program.dataflow import Edge, dependences, live_registers
 from warplens.program.instruction import Instruction
 from warplens.program.lone_warp import LoneWarp, issue_alone
 from warplens.program.program import Program
@@ -106,7 +105,7 @@ def static_analysis(program: Program, machine: Machine) -> StaticAnalysis:
         edges=edges,
         issue_cycles=[cycle for run in runs for cycle in run.issue_cycles],
         waited_for=[board for run in runs for board in run.waited_for],
-        live_registers=_live(code, flow.blocks),
+        live_registers=live_registers(code, flow.blocks),
         blocks=facts,
         loops=loops,
         paths=[_once(path, flow, code, machine) for path in paths_through_program(flow, [f.cycles for f in facts])],
@@ -178,7 +177,7 @@ def _recurrence(
     forward: dict[int, list[tuple[int, float]]] = {}
     closing: set[tuple[int, int]] = set()
     for e in edges:
-        if e.kind in ("data", "predicate") and e.producer in inside and e.consumer in inside:
+        if e.producer in inside and e.consumer in inside:
             if e.carried == n:
                 closing.add((e.producer, e.consumer))
             elif e.carried is None and e.producer < e.consumer:
@@ -220,33 +219,6 @@ def _latency(code: list[Instruction], edge: Edge, machine: Machine) -> float:
         return producer.latency_cycles
     timing = machine.timing(producer.kind)
     return timing.latency_to.get(consumer.kind, timing.latency_cycles or 0.0)
-
-
-def _live(code: list[Instruction], blocks: list[Block]) -> list[int]:
-    """Return how many general registers hold a value still needed, before each instruction."""
-    general = [(0 if x.guard else _mask(x.writes), _mask(x.reads)) for x in code]  # a guarded write may keep the old
-    entry = [0] * len(blocks)
-    counts = [0] * len(code)
-    changed = True
-    while changed:
-        changed = False
-        for block in reversed(blocks):
-            live = 0
-            for successor in block.successors:
-                live |= entry[successor]
-            for i in range(block.last, block.first - 1, -1):
-                written, read = general[i]
-                live = live & ~written | read
-                counts[i] = live.bit_count()
-            if live != entry[block.index]:
-                entry[block.index] = live
-                changed = True
-    return counts
-
-
-def _mask(registers: tuple[str, ...]) -> int:
-    """Return the general registers among some as the bits of a whole number."""
-    return sum(1 << n for n in {int(name[1:]) for name in registers if name[0] == "R" and name[1:].isdigit()})
 
 
 def parallelism(code: Sequence[Instruction]) -> tuple[float, float]:
