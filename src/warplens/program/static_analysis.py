@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -29,7 +30,7 @@ from warplens.program.control_flow import (
 )
 from warplens.program.dataflow import Edge, dependences, live_registers
 from warplens.program.instruction import Instruction
-from warplens.program.lone_warp import LoneWarp, issue_alone
+from warplens.program.lone_warp import LoneWarp, chain, issue_alone
 from warplens.program.program import Program
 
 _TRIPS, _TRIP_INSTRUCTIONS = 8, 1024  # a long body settles in fewer trips
@@ -140,7 +141,7 @@ def _once(path: list[int], flow: Flow, code: list[Instruction], machine: Machine
     """Run a path once."""
     run, taken = run_along(flow, path)
     alone = issue_alone([code[i] for i in run], machine, taken=taken)
-    return CodePath(path, alone.end_cycle, _steps(alone, alone.path(), run))
+    return CodePath(path, alone.end_cycle, _steps(alone, 0, run))
 
 
 def _around(path: list[int], flow: Flow, code: list[Instruction], machine: Machine) -> CodePath:
@@ -148,22 +149,21 @@ def _around(path: list[int], flow: Flow, code: list[Instruction], machine: Machi
     once, inside = run_along(flow, path)
     size = len(once)
     trips = max(2, min(_TRIPS, _TRIP_INSTRUCTIONS // size))
-    run = once * (2 * trips)
+    run, half = once * (2 * trips), size * trips
     taken = {t + size * k for t in inside for k in range(2 * trips)} | {size * (k + 1) - 1 for k in range(2 * trips)}
     alone = issue_alone([code[i] for i in run], machine, taken=taken)
-    half = size * trips
-    cycles = (alone.end_cycle - alone.issue_cycles[half]) / trips
-    chain = [at for at in alone.path() if half <= at]
-    spent: dict[int, float] = {}
-    for step in _steps(alone, chain, run):  # a mean iteration: what the second half of the trips waited for
+    spent = dict[int, float]()
+    for step in _steps(alone, half, run):  # a mean iteration: what the second half of the trips waited for
         spent[step.instruction] = spent.get(step.instruction, 0.0) + step.cycles / trips
+    cycles = (alone.end_cycle - alone.issue_cycles[half]) / trips
     return CodePath(path, cycles, [Step(instruction, c) for instruction, c in sorted(spent.items())])
 
 
-def _steps(alone: LoneWarp, chain: list[int], run: list[int]) -> list[Step]:
-    issue = alone.issue_cycles
-    ends = [*(issue[at] for at in chain[1:]), alone.end_cycle]
-    return [Step(run[at], end - issue[at]) for at, end in zip(chain, ends, strict=False)]
+def _steps(alone: LoneWarp, first: int, run: list[int]) -> list[Step]:
+    """Return the steps of the longest path, from a position of the run on."""
+    issue = [*alone.issue_cycles, alone.end_cycle]
+    chosen = [at for at in chain(alone.decided_by) if at >= first]
+    return [Step(run[at], issue[then] - issue[at]) for at, then in pairwise([*chosen, len(run)])]
 
 
 def _recurrence(
@@ -198,18 +198,8 @@ def _recurrence(
             if producer in length:
                 total = length[producer][0] + _latency(code, Edge(producer, consumer, "data", ""), machine)
                 if total > best[0]:
-                    best = (total, _chain(length, producer))
+                    best = (total, chain({i: before for i, (_, before) in length.items()}, producer))
     return best
-
-
-def _chain(length: dict[int, tuple[float, int | None]], end: int) -> list[int]:
-    """Return the instructions of a longest path, from its start to this end."""
-    chain: list[int] = []
-    at: int | None = end
-    while at is not None:
-        chain.append(at)
-        at = length[at][1]
-    return chain[::-1]
 
 
 def _latency(code: list[Instruction], edge: Edge, machine: Machine) -> float:
