@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from warplens.program import toolchain
 from warplens.program.control_flow import flow_graph
 from warplens.program.cubin import parse_cubin
-from warplens.program.decoding import decode_text
+from warplens.program.decoding import decode_texts
 from warplens.program.disassembly import control_of, parse_disassembly
 from warplens.program.instruction import Control, Instruction, parse_operand
 from warplens.program.load import program_of
@@ -218,7 +218,7 @@ def test_a_wait_behind_a_branch(waits: int, wrong: int) -> None:
         ("@P0 BRA 0x20", 64, free),
         ("EXIT", 80, free),
     ]
-    made = [(decode_text(text), offset, control) for text, offset, control in code]
+    made = [(decode_texts([text]).get(text), offset, control) for text, offset, control in code]
     targets = {16: 32, 64: 32}
     rows = [replace(i, offset=at, control=c, target=targets.get(at)) for i, at, c in made if i is not None]
     assert len(unguarded(Program("f", "f", "sm_90", rows))) == wrong

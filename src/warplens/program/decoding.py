@@ -4,6 +4,17 @@ The texts of a listing are decoded together, their operands joined end to end, s
 instruction is done once for all of them. What is known of a mnemonic, of an operand and of the shape of an
 instruction is kept.
 
+A hand-written listing is SASS-like text, one instruction a line:
+
+    @P0 BRA label            ; taken
+        LD R1, [R1]          ; latency=512
+        FADD R1, R1, R2
+    label:
+        BAR.RED.POPC
+
+After a semicolon: `latency=N` overrides the machine's register latency, `class=NAME` the opcode's class, `taken` marks
+a branch that is taken. Stores, branches and barriers write nothing. `#` and `//` start a comment, `name:` a label.
+
 To add the decoding of an instruction: its class in files/classes.toml, the rules of its registers in
 files/operands.toml and `warplens.program.register_use`.
 """
@@ -11,7 +22,7 @@ files/operands.toml and `warplens.program.register_use`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
 
@@ -19,19 +30,17 @@ from msgspec.structs import replace
 
 from warplens.core.errors import FileError, nearest
 from warplens.machine import KINDS
-from warplens.program.instruction import Instruction, access_bytes, classified, parse_operand
+from warplens.program.instruction import Instruction, classified, parse_operand
 from warplens.program.register_use import TEXTURE, accesses, by_mask, components, group
 
 _PREDICATE = re.compile(r"\b(?:UP|P)\d+\b")
+_FLAT = re.compile(r"[^\[\](){}]*(?:[\[({][^\[\](){},]*[\])}][^\[\](){}]*)*")  # no comma or bracket within brackets
+# guard, opcode, modifiers, operands
+INSTRUCTION = re.compile(r"(?:@(!?U?P\w+)\s+)?([A-Z][A-Z0-9_]*)((?:\.[\w?]+)*)(?:\s+(.*))?")
 _MOST_OPERANDS = 32
 
 # Guard, the predicates in it, opcode, modifiers, class.
 _Head = tuple[str, tuple[str, ...], str, tuple[str, ...], str]
-
-
-def decode_text(text: str) -> Instruction | None:
-    """Return the instruction of a text, at no place in a program; None for text that is no instruction."""
-    return decode_texts([text]).get(text)
 
 
 def decode_texts(texts: Iterable[str]) -> dict[str, Instruction]:
@@ -110,39 +119,30 @@ def _instructions(heads: dict[str, _Head], counts: list[int], parts: list[str]) 
     return decoded
 
 
-_REGISTER = re.compile(r"\b(?:UR|UP|R|P)\d+\b")
-_WRITES_NOTHING = {"store", "branch", "barrier", "exit"}
-_FLAT = re.compile(r"[^\[\](){}]*(?:[\[({][^\[\](){},]*[\])}][^\[\](){}]*)*")  # no comma or bracket within brackets
-# guard, opcode, modifiers, operands
-INSTRUCTION = re.compile(r"(?:@(!?U?P\w+)\s+)?([A-Z][A-Z0-9_]*)((?:\.[\w?]+)*)(?:\s+(.*))?")
-
-
 def parse_listing(text: str, file: str = "listing") -> list[Instruction]:
-    """Parse a listing; an error names the line."""
-    instructions = []
+    """Parse a hand-written listing; an error names the line."""
+    rows = list[tuple[int, str, str]]()
     for number, line in enumerate(text.splitlines(), 1):
         code, _, marks = re.sub(r"#.*|//.*", "", line).partition(";")
         code = re.sub(r"^\s*[\w.]+:", "", code).strip()
-        if not code:
-            if marks.strip():
-                raise FileError(f"{file}: line {number}: {marks.strip()!r} stands behind no instruction")
-            continue
-        instructions.append(replace(_instruction(code, marks, f"{file}: line {number}"), line=number))
-    if not instructions:
+        if code:
+            rows.append((number, code, marks))
+        elif marks.strip():
+            raise FileError(f"{file}: line {number}: {marks.strip()!r} stands behind no instruction")
+    if not rows:
         raise FileError(f"{file}: a listing without instructions")
+    decoded = decode_texts(code for _, code, _ in rows)
+    instructions = list[Instruction]()
+    for number, code, marks in rows:
+        if code not in decoded:
+            raise FileError(f"{file}: line {number}: not an instruction: {code[:80]!r}")
+        instructions.append(replace(_marked(decoded[code], marks, f"{file}: line {number}"), line=number))
     return instructions
 
 
-def _instruction(code: str, marks: str, where: str) -> Instruction:
-    match = INSTRUCTION.fullmatch(code)
-    if not match:
-        raise FileError(f"{where}: not an instruction: {code[:80]!r}")
-    guard, base, dotted, operands = match.groups()
-    modifiers = tuple(dotted.split(".")[1:])
-    known = classified(base, modifiers)
-    kind = None if known == "other" else known
-    latency: float | None = None
-    taken = False
+def _marked(x: Instruction, marks: str, where: str) -> Instruction:
+    """Return an instruction of a hand-written listing with what its marks say; it keeps registers, not operands."""
+    kind, latency, taken = x.kind, None, False
     for mark in marks.split():
         key, _, value = mark.partition("=")
         if key == "latency":
@@ -160,37 +160,13 @@ def _instruction(code: str, marks: str, where: str) -> Instruction:
             taken = mark == "taken"
         else:
             raise FileError(f"{where}: unknown mark {mark!r} (latency=, class=, taken, not-taken)")
-    if kind is None:
-        raise FileError(f"{where}: unknown opcode {base!r}; give its class behind it, as in `{base} ... ; class=int`")
-    parts = [part for part in split_operands(operands or "") if part]
-    stores = kind in _WRITES_NOTHING or base.startswith(("ST", "RED"))
-    written = [] if stores else parts[:1]
-    writes = tuple(_REGISTER.findall(written[0])) if written else ()
-    read = " ".join([guard or "", *parts[len(written) :]])
-    instruction = Instruction(
-        text=code,
-        opcode=base,
-        modifiers=modifiers,
-        guard=f"@{guard}" if guard else "",
-        kind=kind,
-        writes=writes,
-        reads=tuple(_REGISTER.findall(read)),
-        latency_cycles=latency,
-        taken=taken,
-    )
-    return _grouped(instruction, parts) if KINDS[kind] in ("memory system", "shared memory") else instruction
-
-
-def _grouped(x: Instruction, parts: Sequence[str]) -> Instruction:
-    """Return an access with all registers of its data: of 64 bits the next one too, of 128 the next three."""
-
-    def behind(first: Sequence[str]) -> tuple[str, ...]:
-        return tuple(f"R{int(r[1:]) + k}" for r in first for k in range(1, access_bytes(x) // 4))
-
-    data = [p for p in parts if re.fullmatch(r"R\d+", p)]
-    written = data[:1] if x.writes and parts[0] in data[:1] else []
-    read = data[len(written) :] if not x.writes or x.opcode.startswith("ATOM") else []
-    return replace(x, writes=x.writes + behind(written), reads=x.reads + behind(read))
+    if x.kind == "other" and "class=" not in marks:
+        name = x.opcode
+        raise FileError(f"{where}: unknown opcode {name!r}; give its class behind it, as in `{name} ... ; class=int`")
+    writes, reads = x.writes, x.reads
+    if kind in ("store", "branch", "barrier", "exit"):
+        writes, reads = (), (*writes, *reads)
+    return replace(x, kind=kind, writes=writes, reads=reads, operands=(), latency_cycles=latency, taken=taken)
 
 
 def flat(text: str) -> bool:

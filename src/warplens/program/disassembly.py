@@ -22,11 +22,7 @@ from warplens.program.instruction import Control, Instruction, Operand
 from warplens.program.line_table import Calls
 from warplens.program.program import Program
 
-# What nvdisasm writes for an instruction since Volta, two whole rows of it: offset, text, low and high word.
-_PAIR = re.compile(
-    r"^ +/\*([0-9a-f]{4,8})\*/([ -:<-z|}~]*); +/\* 0x([0-9a-f]{16}) \*/\n +/\* 0x([0-9a-f]{16}) \*/\n", re.M
-)
-# Any other row: what it begins with, an offset, a source line, or a label.
+# What a row begins with, an offset, a source line, or a label.
 _ROW = re.compile(r'\s*(?:/\*([0-9a-f]{4,8})\*/|//## File "(.*?)", line (\d+)( inlined)?|([\w.$]+):(?=\s|$))')
 _OFFSET = re.compile(r"\s*/\*([0-9a-f]{4,8})\*/")
 _WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
@@ -50,12 +46,13 @@ _JUMPS = frozenset((
 def parse_disassembly(text: str) -> list[Program]:
     """Parse the text of a disassembler into programs without resources, one per code section."""
     found: list[_Reader] = [_Reader("listing", "")]
-    *regular, last = _PAIR.split(text)
-    for rows, offset, code, low, high in zip(*[iter(regular)] * 5, strict=True):
-        if rows:
-            _read_rows(rows, found)
-        found[-1].add(int(offset, 16), code.strip(), low, high)
-    _read_rows(last, found)
+    for row in text.splitlines():
+        if not row or found[-1].read(row):
+            continue
+        section, target = _SECTION.match(row), _TARGET.match(row)
+        if section or target:
+            name = (section.group(1) or section.group(2)) if section else "listing"
+            found.append(_Reader(name, target.group(1) if target else found[-1].arch))
     decoded = decode_texts([row[1] for reader in found for row in reader.rows])
     programs = [reader.program(decoded) for reader in found]
     return [program for program in programs if program.instructions]
@@ -82,18 +79,6 @@ def parse_words(
         reader.add(offset, text, words[end - _WORDS_BYTES : end], words[end - 2 * _WORDS_BYTES : end - _WORDS_BYTES])
     reader.labels = {label: at for at, label in (numbers | names).items()} | {f".text.{plain(name)}": 0}
     return reader.program(decode_texts([row[1] for row in reader.rows]))
-
-
-def _read_rows(rows: str, found: list[_Reader]) -> None:
-    """Read any rows, one by one; a new section begins a new reader."""
-    for row in rows.splitlines():
-        reader = found[-1]
-        if not row or reader.read(row):
-            continue
-        section, target = _SECTION.match(row), _TARGET.match(row)
-        if section or target:
-            name = (section.group(1) or section.group(2)) if section else "listing"
-            found.append(_Reader(name, target.group(1) if target else reader.arch))
 
 
 def parse_bare(text: str, file: str) -> Program:

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Raw, Struct, json
 
@@ -83,18 +82,15 @@ class Encoding(Struct, frozen=True):
     forms: dict[str, Raw]  # of lists of forms: few are met in a kernel
 
 
-class _Texts(Protocol):
-    """A map from some bits of a word to a text, such as a dict."""
-
-    def __getitem__(self, bits: int) -> str: ...
-
-
 class Ready(Struct, frozen=True):
-    """A compiled form: a pattern, and for each gap in it some bits of the word and the texts for their values."""
+    """A compiled form: a pattern, and for each gap in it some bits of the word and what gives the text of their value.
+
+    `but` has fields with which the text is another.
+    """
 
     but: list[tuple[int, frozenset[int]]]
     pattern: str
-    gaps: list[tuple[int, _Texts]]
+    gaps: list[tuple[int, Callable[[int], str]]]
 
     def written(self, word: int) -> str | None:
         """Return the text of a word that has the form's fixed bits; nothing if its text is another."""
@@ -102,7 +98,7 @@ class Ready(Struct, frozen=True):
             if word & mask in values:
                 return None
         try:
-            return (self.pattern % tuple([texts[word & mask] for mask, texts in self.gaps])).rstrip()
+            return (self.pattern % tuple([text(word & mask) for mask, text in self.gaps])).rstrip()
         except KeyError:
             return None
 
@@ -168,7 +164,7 @@ def writer(arch: str) -> Writer | None:
 
 def ready(form: Form, tables: list[list[str | None]]) -> Ready:
     """Return a form with its tables looked up, ready to write words."""
-    pattern, gaps = "", list[tuple[int, _Texts]]()
+    pattern, gaps = "", list[tuple[int, Callable[[int], str]]]()
     for part in form.parts:
         pattern += part.replace("%", "%%") if isinstance(part, str) else "%s"
         if isinstance(part, Choice):
@@ -176,20 +172,15 @@ def ready(form: Form, tables: list[list[str | None]]) -> Ready:
             for bit in part.bits:
                 spread += [value | 1 << bit for value in spread]
             texts = zip(spread, tables[part.table], strict=True)
-            gaps.append((spread[-1], {value: text for value, text in texts if text is not None}))
-        elif isinstance(part, Number) and part.kind == "0x":
-            gaps.append((_mask(part.pieces), _Integer(part)))
+            gaps.append((spread[-1], {value: text for value, text in texts if text is not None}.__getitem__))
         elif isinstance(part, Number):
-            ((start, length),) = part.pieces
-            gaps.append((_mask(part.pieces), _names(part.kind, start, length, part.scale)))
+            register = part.kind != "0x"
+            text = _names(part.kind, *part.pieces[0], part.scale).__getitem__ if register else partial(_integer, part)
+            gaps.append((sum((1 << length) - 1 << start for start, length in part.pieces), text))
         elif isinstance(part, Float):
-            gaps.append((_mask([(part.start, min(part.size, _HALF))]), _Real(part)))
+            gaps.append(((1 << min(part.size, _HALF)) - 1 << part.start, partial(_real, part)))
     but = [(int(mask, 16), frozenset(int(value, 16) for value in values)) for mask, values in form.but.items()]
     return Ready(but, pattern, gaps)
-
-
-def _mask(pieces: Iterable[tuple[int, int]]) -> int:
-    return sum((1 << length) - 1 << start for start, length in pieces)
 
 
 @cache
@@ -200,38 +191,27 @@ def _names(kind: str, start: int, length: int, scale: int) -> dict[int, str]:
     return {n >> scale << start: name if n == last else f"{kind}{n}" for n in numbers}
 
 
-class _Integer:
-    """An immediate, an offset or an address, in hexadecimal."""
-
-    def __init__(self, part: Number) -> None:
-        self._part = part
-        self._size = sum(length for _, length in part.pieces)
-
-    def __getitem__(self, word: int) -> str:
-        value, below = 0, 0
-        for start, length in self._part.pieces:
-            value |= (word >> start & (1 << length) - 1) << below
-            below += length
-        if self._part.signed and value >> self._size - 1:
-            return f"-{(1 << self._size) - value << self._part.scale:#x}"
-        return f"{value << self._part.scale:#x}"
+def _integer(part: Number, word: int) -> str:
+    """Return an immediate, an offset or an address, in hexadecimal."""
+    value = size = 0
+    for start, length in part.pieces:
+        value |= (word >> start & (1 << length) - 1) << size
+        size += length
+    if part.signed and value >> size - 1:
+        return f"-{(1 << size) - value << part.scale:#x}"
+    return f"{value << part.scale:#x}"
 
 
-class _Real:
-    """A floating-point number as nvdisasm writes it, with a blank behind what has a name."""
-
-    def __init__(self, part: Float) -> None:
-        self._start, self._size = part.start, part.size
-
-    def __getitem__(self, word: int) -> str:
-        whole, real, below, quiet = _FLOATS[self._size]
-        bits = word >> self._start << below
-        value: float = struct.unpack(real, struct.pack(whole, bits))[0]
-        sign = "-" if bits >> self._size - 1 else "+"
-        if math.isnan(value):
-            return f"{sign}{'QNAN' if bits >> quiet & 1 else 'SNAN'} "
-        if math.isinf(value):
-            return f"{sign}INF "
-        if sign == "-" and not value:
-            return "-0.0 "
-        return f"{value:.20e}" if abs(value) >= _LARGE else f"{value:.20g}"
+def _real(part: Float, word: int) -> str:
+    """Return a floating-point number as nvdisasm writes it, with a blank behind what has a name."""
+    whole, real, below, quiet = _FLOATS[part.size]
+    bits = word >> part.start << below
+    value: float = struct.unpack(real, struct.pack(whole, bits))[0]
+    sign = "-" if bits >> part.size - 1 else "+"
+    if math.isnan(value):
+        return f"{sign}{'QNAN' if bits >> quiet & 1 else 'SNAN'} "
+    if math.isinf(value):
+        return f"{sign}INF "
+    if sign == "-" and not value:
+        return "-0.0 "
+    return f"{value:.20e}" if abs(value) >= _LARGE else f"{value:.20g}"
