@@ -22,7 +22,6 @@ from warplens.program import Options, toolchain
 from warplens.program.cubin import link, parse_cubin
 from warplens.program.disassembly import parse_disassembly
 from warplens.program.instruction import Instruction
-from warplens.program.load import program_of
 from warplens.workload import Workload
 from warplens.workload.counted import workload_of
 from warplens.workload.launch import Argument, KernelCall, load_launch
@@ -251,7 +250,7 @@ def test_every_opcode_is_modelled_or_in_the_table(arch: str, which: int, tmp_pat
     file, silent = compiled(parts(arch)[which], arch, tmp_path / "corpus.cubin"), set[str]()
     cubin = parse_cubin(file.read_bytes(), file.name)
     for function in parse_disassembly(toolchain.run("nvdisasm", "-c", "-hex", file)):
-        program = replace(program_of(function, "corpus.cu"), symbols=link(cubin, function.name).symbols)
+        program = link(function, cubin)
         for x, group in zip(program.instructions, decode(program).table[:, ops.GROUP].tolist(), strict=True):
             unknown = group == ops.UNKNOWN and x.kind == "other"
             if (group == ops.NOTHING or unknown) and not _has_a_word(x):

@@ -15,7 +15,6 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -167,10 +166,9 @@ def _cubins_in(path: Path, data: bytes, options: Options) -> list[bytes]:
 
 def _extracted(kind: str, path: Path, size: int, folder: Path, options: Options) -> list[Path]:
     """Extract the machine code (`elf`) or the `ptx` of a file with cuobjdump."""
-    seconds, memory = toolchain.TOOL_SECONDS + size / _BYTES_PER_SECOND, toolchain.TOOL_BYTES + _BYTES_PER_BYTE * size
-    arguments = [f"-x{kind}", "all", str(path.resolve())]
+    limits = toolchain.TOOL_SECONDS + size / _BYTES_PER_SECOND, toolchain.TOOL_BYTES + _BYTES_PER_BYTE * size
     tool = toolchain.tool("cuobjdump", options.toolkit)
-    toolchain.run("cuobjdump", *arguments, by=tool, folder=folder, limit_seconds=seconds, limit_bytes=memory)
+    toolchain.run("cuobjdump", f"-x{kind}", "all", path.resolve(), by=tool, folder=folder, limits=limits)
     return sorted(folder.glob("*.cubin" if kind == "elf" else f"*.{kind}"))
 
 
@@ -250,14 +248,13 @@ def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str], toolkit: str | None
     used = toolchain.found("nvdisasm", toolkit, cubin.producer().rpartition(" ")[2])
     size = len(cubin.elf)
     seconds = max(toolchain.TOOL_SECONDS, min(toolchain.COMPILER_SECONDS, size / _READ_PER_SECOND))
+    limits = seconds, toolchain.TOOL_BYTES + _MEMORY_PER_BYTE * size
     with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin.with_plain_names())
+        arguments = ["-c", "-gi", "-hex", *only, file]
         try:
-            arguments = ["-c", "-gi", "-hex", *only, str(file)]
-            memory = toolchain.TOOL_BYTES + _MEMORY_PER_BYTE * size
-            limits: dict[str, Any] = {"limit_seconds": seconds, "limit_bytes": memory}
-            text = toolchain.run("nvdisasm", *arguments, by=used.path, folder=folder, **limits)
+            text = toolchain.run("nvdisasm", *arguments, by=used.path, folder=folder, limits=limits)
         except ToolError as error:
             raise FileError(f"{origin}: its machine code is refused: {error}") from None
     if only:  # count the labels of the kernel from 0 on, as they are used, whatever other kernels are in its file
@@ -275,13 +272,9 @@ def _without_cuts(program: Program) -> Program:
 
 
 def _with_resources(kernel: Kernel, cubin: Cubin, program: Program, origin: str, *tools: str) -> Program:
-    linked = link(cubin, kernel.name)
-    named = demangled(list(linked.variables))
-    return replace(
-        _finished(replace(program, name=kernel.name), origin), resources=cubin.resources(kernel.name),
-        tools=[*kernel.tools, *tools], constants=linked.constants, segments=linked.segments, symbols=linked.symbols,
-        system=linked.system, variables={named[name]: where for name, where in linked.variables.items()},
-    )  # fmt: skip
+    finished = _finished(replace(program, name=kernel.name), origin)
+    resources = cubin.resources(kernel.name)
+    return link(replace(finished, resources=resources, tools=[*kernel.tools, *tools]), cubin)
 
 
 def _finished(program: Program, origin: str) -> Program:

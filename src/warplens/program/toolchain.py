@@ -281,14 +281,13 @@ def run(
     *arguments: str | Path,
     by: Path | None = None,
     folder: str | Path | None = None,
-    limit_seconds: float = COMPILER_SECONDS,
-    limit_bytes: int | None = None,
+    limits: tuple[float, int | None] = (COMPILER_SECONDS, None),
 ) -> str:
     """Run a tool (in `folder`) and return its standard output; its own message becomes the error.
 
     `by`: which program it is, where it shall not be that of the toolkit that is there first.
     """
-    code, out, err = ran(name, by or tool(name), arguments, folder, (limit_seconds, limit_bytes))
+    code, out, err = ran(name, by or tool(name), arguments, folder, limits)
     if code != 0:
         text = one_line(err or out)
         raise ToolError(f"{name}: {text or (f'crashed by signal {-code}' if code < 0 else f'failed with code {code}')}")
