@@ -16,12 +16,13 @@ import re
 from functools import cache, lru_cache
 from operator import add
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from warplens.core.files import read_toml
+from warplens.machine.machine import InstructionClass
 
 OperandKind = Literal[
     "register", "uniform", "predicate", "uniform predicate", "barrier", "scoreboard", "special", "constant",
@@ -51,6 +52,9 @@ _MOST_REGISTERS = 8  # written in one operand
 _CLASSES = Path(__file__).parent / "files" / "classes.toml"
 
 
+Scoreboard = Annotated[int, Meta(ge=0, le=5)]
+
+
 class Control(Struct, frozen=True, gc=False, omit_defaults=True):
     """The scheduling field of an instruction since Volta (bits 105 to 124 of its 128).
 
@@ -58,12 +62,12 @@ class Control(Struct, frozen=True, gc=False, omit_defaults=True):
     read; `wait_mask` has a bit for each of the six scoreboards to wait for before issue.
     """
 
-    stall: int
+    stall: Annotated[int, Meta(ge=0, le=15)]
     yields: bool
-    write_scoreboard: int | None
-    read_scoreboard: int | None
-    wait_mask: int
-    reuse: int
+    write_scoreboard: Scoreboard | None
+    read_scoreboard: Scoreboard | None
+    wait_mask: Annotated[int, Meta(ge=0, le=63)]
+    reuse: Annotated[int, Meta(ge=0, le=15)]
 
     @property
     def waits(self) -> tuple[int, ...]:
@@ -91,7 +95,7 @@ class Instruction(Struct, frozen=True, gc=False, omit_defaults=True):
 
     text: str
     opcode: str
-    kind: str
+    kind: InstructionClass
     writes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     latency_cycles: float | None = None
@@ -102,7 +106,7 @@ class Instruction(Struct, frozen=True, gc=False, omit_defaults=True):
     offset: int = 0
     control: Control | None = None
     target: int | None = None
-    line: int | None = None
+    line: Annotated[int, Meta(ge=0, le=1 << 53)] | None = None
 
     @property
     def name(self) -> str:

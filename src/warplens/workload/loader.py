@@ -23,9 +23,6 @@ from warplens.workload.workload import Access, Workload, from_mix
 
 FOLDER = Path(__file__).parent / "files" / "workloads"
 _LATER = ("replays", "passed")  # columns of a profile that older files do not have
-_SCOREBOARDS = (None, *range(6))
-_CONTROL = {"stall": 15, "wait_mask": 63, "reuse": 15}  # the largest number in each field
-_MOST = 1 << 53  # of what is counted: more of it is no whole number any more
 
 
 def list_workloads() -> list[str]:
@@ -88,55 +85,28 @@ def _one_line(workload: Workload) -> Workload:
 
 def _only(workload: Workload, field: str, message: str) -> None:
     """Refuse a workload that gives anything beside this field and its own name, source and notes."""
-    bare = Workload(name=workload.name)
+    bare = Workload(name=workload.name, source=workload.source, notes=workload.notes)
     for f in msgspec.structs.fields(workload):
-        if f.name not in ("format", "name", "source", "notes", field) and getattr(workload, f.name) != getattr(
-            bare, f.name
-        ):
+        if f.name != field and getattr(workload, f.name) != getattr(bare, f.name):
             raise FileError(f"{message}; remove {f.encode_name!r}")
 
 
-def _check_counts(workload: Workload, file: str) -> None:
-    """Refuse a saved kernel that was cut or changed by hand: classes, scoreboards, a count for each instruction."""
-    for i, x in enumerate(workload.code):
-        if x.kind not in KINDS:
-            raise FileError(f"{file}: code.{i}.kind: unknown class{nearest(x.kind, KINDS)}")
-        if x.line is not None and not 0 <= x.line <= _MOST:
-            raise FileError(f"{file}: code.{i}.line: zero or more, not {x.line}")
-        for board in (x.control.write_scoreboard, x.control.read_scoreboard) if x.control else ():
-            if board not in _SCOREBOARDS:
-                raise FileError(f"{file}: code.{i}.control: scoreboards are 0 to 5, not {board}")
-        for name, most in _CONTROL.items() if x.control else ():
-            if not 0 <= (value := getattr(x.control, name)) <= most:
-                raise FileError(f"{file}: code.{i}.control.{name}: from 0 to {most}, not {value}")
-    if workload.profile is None:
-        return
-    _check_paths(workload.profile, len(workload.code), file)
-    counts = workload.profile.counts
+def _check_profile(workload: Workload, profile: Profile, file: str) -> None:
+    """Refuse a saved kernel that was cut or changed by hand: a count for each instruction, paths within the code."""
+    size, counts = len(workload.code), profile.counts
     for name in (name for name in COLUMNS if name not in counts and name not in _LATER):
         raise FileError(f"{file}: profile.counts.{name}: missing")
     for name, column in counts.items():
-        if len(column) != len(workload.code):
-            many = f"{len(column)} numbers for {len(workload.code)} instructions"
-            raise FileError(f"{file}: profile.counts.{name}: {many}")
-        if min(column, default=0.0) < 0:
-            raise FileError(f"{file}: profile.counts.{name}: must be zero or more, not {min(column):g}")
-
-
-def _check_paths(profile: Profile, instructions: int, file: str) -> None:
-    """Refuse a profile whose paths or blocks point outside the code."""
-    for name in ("grid_blocks", "warps_per_block"):
-        if not 1 <= (value := getattr(profile, name)) <= _MOST:
-            raise FileError(f"{file}: profile.{name}: from 1 to 2^53, not {value}")
+        if len(column) != size:
+            raise FileError(f"{file}: profile.counts.{name}: {len(column)} numbers for {size} instructions")
     for i, path in enumerate(profile.paths):
-        for segment in path.segments:
-            if not 0 <= segment.times <= _MOST or any(not 0 <= a <= b <= instructions for a, b in segment.runs):
-                where = f"runs lie within {instructions} instructions, and are walked 0 to 2^53 times"
-                raise FileError(f"{file}: profile.paths.{i}: {where}: not {segment.runs[:4]}, {segment.times} times")
+        for runs in (segment.runs for segment in path.segments):
+            if any(not 0 <= first <= stop <= size for first, stop in runs):
+                raise FileError(f"{file}: profile.paths.{i}: runs lie within {size} instructions: not {runs[:4]}")
     for i, block in enumerate(profile.blocks):
         if any(not 0 <= path < len(profile.paths) for path in block):
             raise FileError(f"{file}: profile.blocks.{i}: its warps take paths 0 to {len(profile.paths) - 1}")
-    lengths, executed = [path.instructions for path in profile.paths], sum(profile.counts.get("executed", []))
+    lengths, executed = [path.instructions for path in profile.paths], profile.total("executed")
     if (walked := sum(lengths[path] for block in profile.blocks for path in block)) > 2 * executed:
         what = f"kept blocks execute {walked:.3g} instructions, by profile.counts.executed the grid has {executed:.3g}"
         raise FileError(f"{file}: profile.paths: {what}")
@@ -144,7 +114,8 @@ def _check_paths(profile: Profile, instructions: int, file: str) -> None:
 
 def _complete(workload: Workload, file: str) -> Workload:
     """Refuse a workload that the types allow and no kernel has; count the instructions of a listing."""
-    _check_counts(workload, file)
+    if workload.profile is not None:
+        _check_profile(workload, workload.profile, file)
     launch = workload.launch
     if launch is not None:
         for name, shape in (("grid", launch.grid), ("block", launch.block)):

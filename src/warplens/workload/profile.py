@@ -27,6 +27,8 @@ CACHED = ("l1_hit_sectors", "l2_sectors", "l2_hit_sectors", "replays", "passed")
 CROWDED, TOO_MUCH = 0.1, 1.7
 
 Share = Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[float, Meta(ge=0)]
+Many = Annotated[int, Meta(ge=1, le=1 << 53)]  # more is no whole number any more as a float
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -37,7 +39,7 @@ class Segment(_Part, frozen=True, array_like=True):
     """A sequence of straight runs (first instruction, one behind the last), `times` in a row."""
 
     runs: list[tuple[int, int]]
-    times: int
+    times: Annotated[int, Meta(ge=0, le=1 << 53)]
 
     @property
     def instructions(self) -> int:
@@ -172,8 +174,8 @@ class Profile(_Part, frozen=True, kw_only=True):
     spread of the samples, or as no sampled block came to them and others may.
     """
 
-    grid_blocks: int
-    warps_per_block: int
+    grid_blocks: Many
+    warps_per_block: Many
     emulated_blocks: int
     exact: bool
     error: float = 0
@@ -181,7 +183,7 @@ class Profile(_Part, frozen=True, kw_only=True):
     unsure: list[int] = []
     known_instructions: Share = 1
     known_addresses: Share = 1
-    counts: dict[str, list[float]]
+    counts: dict[str, list[Count]]
     paths: list[Path] = []
     blocks: list[list[int]] = []
     block_instructions: list[float] = []

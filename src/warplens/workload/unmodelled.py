@@ -1,16 +1,18 @@
 """Unmodelled features of a kernel: named in the answer, line by line, with a wider interval or none.
 
-One table lists instructions, a function each of what is not a single instruction. A factor widens the interval
-on both sides; without a factor there is no interval.
+A table lists instructions (files/unmodelled.toml), a function each of what is not a single instruction. A factor widens
+the interval on both sides; without a factor there is no interval.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
+from warplens.core.files import convert, read_toml
 from warplens.program.dataflow import clocked, counter, spins
 from warplens.program.instruction import Instruction
 from warplens.program.program import Program
@@ -23,46 +25,26 @@ _LONGEST_SLEEP = 1e-3  # seconds, by the PTX manual; an H200 sleeps 1.05 ms (dat
 class Rule(Struct, frozen=True):
     """Instructions by the first words of their names, with any of some modifiers if there are such."""
 
-    names: tuple[str, ...]
+    names: list[str]
     thing: str
     says: str
     factor: float | None = None
-    modifiers: frozenset[str] = frozenset()
+    modifiers: list[str] = []
 
     def fits(self, x: Instruction) -> bool:
         """Return whether this is such an instruction."""
         named = any(x.name == name or x.name.startswith(f"{name}.") for name in self.names)
-        return named and (not self.modifiers or not self.modifiers.isdisjoint(x.modifiers))
+        return named and (not self.modifiers or not set(self.modifiers).isdisjoint(x.modifiers))
 
 
-_NO_BYTES = "the bytes that it moves are not counted"
-RULES = (
-    Rule(("UTMALDG", "UTMASTG", "UTMAREDG"), "a copy by tensor map (TMA)", _NO_BYTES),
-    Rule(("UBLKCP", "UBLKRED"), "a bulk copy (TMA)", "its bytes are counted as those of loads, its time is not"),
-    Rule(("UBLKPF", "UTMAPF", "PREFETCH"), "a prefetch", f"{_NO_BYTES}, nor are later hits", 1.25),
-    Rule(("CCTL",), "a prefetch", f"{_NO_BYTES}, nor are later hits", 1.25, frozenset(("PF1", "PF1_5", "PF2"))),
-    Rule(("CCTL",), "an order to L2 (discard, applypriority)", "L2 is counted as if it was not given", 1.25,
-         frozenset(("DML2", "PML2", "RML2"))),
-    Rule(("TEX", "TEXS", "TLD", "TLDS", "TLD4", "TLD4S", "TMML", "TXD", "TXQ", "FOOTPRINT"), "a texture", _NO_BYTES),
-    Rule(("SULD", "SUST", "SURED", "SUATOM", "SUQUERY"), "a surface", _NO_BYTES),
-    Rule(("LDGMC", "ATOMGMC", "UREDGR"), "an access to several GPUs (multimem)", _NO_BYTES),
-    Rule(("UCGABAR_ARV", "UCGABAR_WAIT"), "a barrier of a cluster", "clusters are taken to have one block"),
-    Rule(("STAS", "REDAS"), "shared memory of a cluster", "clusters are taken to have one block"),
-    Rule(("UGETNEXTWORKID",), "work taken from blocks not yet begun", "it is not followed"),
-    Rule(("ACQBULK",), "griddepcontrol.wait", "the kernel before is taken to have ended when this one begins", 1.0),
-    Rule(("PREEXIT",), "griddepcontrol.launch_dependents", "the kernel behind is not taken to begin earlier", 1.0),
-    Rule(("USETMAXREG",), "setmaxnreg", "the wait until registers are free is not counted", 1.25),
-    Rule(("MEMBAR",), "__threadfence_system", "taken to cost what __threadfence does", 1.5, frozenset(("SYS",))),
-    Rule(("ATOM", "ATOMG", "RED", "REDG"), "an atomic of system scope", "taken as one of the GPU's own", 1.0,
-         frozenset(("SYS",))),
-)  # fmt: skip
-# Instructions that the emulator runs as nothing, and that are modelled all the same: they wait by scoreboard or for the
-# cycles of the machine file, or they order accesses that are in order.
-IDLE = frozenset(
-    ("NOP", "DEPBAR", "MEMBAR", "LDGDEPBAR", "ERRBAR", "CGAERRBAR", "CCTLL", "CCTLT", "UCCTL", "FENCE", "PMTRIG",
-     "ENDCOLLECTIVE", "WARPGROUP", "WARPGROUPSET", "WARPARRIVE", "UTMACCTL", "UTMACMDFLUSH", "ACQSHMINIT", "UMEMSETS",
-     "SYNCS")
-)  # fmt: skip
+class _File(Struct, frozen=True):
+    instruction: list[Rule]
+    assumed: dict[str, tuple[str, str]]  # what, and what is said of it
+
+
+_FILE = Path(__file__).parent / "files" / "unmodelled.toml"
+_KNOWN = convert(read_toml(_FILE), _File, str(_FILE))
+RULES = _KNOWN.instruction
 _MOVED_ELSEWHERE = ("CCTL", "PREFETCH", "QSPC", "UBLKCP", "UBLKRED")  # accesses without requests of their own
 _SYSTEM = {"vprintf": "printf", "__assertfail": "assert"}  # as the programmer calls the driver's functions
 
@@ -190,24 +172,8 @@ def _assumed(program: Program, profile: Profile) -> Iterator[Unmodelled]:
     """Name the values on which the kernel's control flow depends, and that the launch does not give."""
     for assumption in profile.assumed:
         code = [program.instructions[i] for i in assumption.instructions]
-        yield from _found(code, *_SAID[assumption.kind](assumption.name))
-
-
-_SAID: dict[str, Callable[[str], tuple[str, str]]] = {
-    "contents": lambda name: (
-        f"the contents of {name}",
-        f"branches or addresses depend on them, and the launch does not give them (fill of {name}): taken as zeros",
-    ),
-    "variable": lambda name: (
-        f"the contents of variable {name}",
-        f"branches or addresses depend on them, and the launch does not give them (--global {name}=): taken as zeros",
-    ),
-    "shared": lambda name: (
-        "shared memory that is read before it is written",
-        "a branch or an address depends on it: taken as zeros",
-    ),
-    "constant": lambda name: ("__constant__ memory", "read beyond its end: taken as zeros"),
-}
+        thing, says = (text.replace("NAME", assumption.name) for text in _KNOWN.assumed[assumption.kind])
+        yield from _found(code, thing, says)
 
 
 def _unknown(program: Program, profile: Profile) -> Iterator[Unmodelled]:
@@ -221,4 +187,4 @@ def _unknown(program: Program, profile: Profile) -> Iterator[Unmodelled]:
         return
     lost = [x for x, asked in threads if x.kind in ("load", "store") and not asked and x.opcode not in _MOVED_ELSEWHERE]
     for name in dict.fromkeys(x.name for x in lost):
-        yield from _found([x for x in lost if x.name == name], name, _NO_BYTES)
+        yield from _found([x for x in lost if x.name == name], name, "the bytes that it moves are not counted")
