@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warplens.machine.quantities import Count, Cycles, Factor, Hertz, Ipc, Section, Warps
+from warplens.machine.tables import Count, Cycles, Factor, Hertz, Ipc, Section, Warps
 
 
 class HongKim(Section, frozen=True):

@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from warplens.core.files import read_toml
-from warplens.machine.machine import InstructionClass
+from warplens.machine.tables import InstructionClass
 
 OperandKind = Literal[
     "register", "uniform", "predicate", "uniform predicate", "barrier", "scoreboard", "special", "constant",

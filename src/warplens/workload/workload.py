@@ -21,7 +21,7 @@ from msgspec import Meta, Struct, field
 from warplens.core.errors import FileError, WarplensError
 from warplens.core.files import write_whole
 from warplens.machine import KINDS
-from warplens.machine.machine import InstructionClass
+from warplens.machine.tables import InstructionClass
 from warplens.program.instruction import Instruction
 from warplens.workload.profile import Profile, Unmodelled
 
