@@ -18,8 +18,7 @@ TOML file (docs/reference/machine-file.md); `warplens machine check` says what i
 from warplens.machine.base import evidence, taken
 from warplens.machine.loader import list_machines, load_machine
 from warplens.machine.machine import Machine, Source
-from warplens.machine.occupancy import Occupancy, Step, check_grid, occupancy
-from warplens.machine.occupancy_table import Needs, OccupancyTable, occupancy_table
+from warplens.machine.occupancy import Needs, Occupancy, OccupancyTable, Step, check_grid, occupancy, occupancy_table
 from warplens.machine.tables import KINDS
 
 __all__ = [
