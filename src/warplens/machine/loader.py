@@ -1,12 +1,12 @@
-"""Loader of machine files: TOML in which every number is `{ value, unit, source, ref }`, checked as it is read.
+"""Loader and writer of machine files: TOML in which every number is `{ value, unit, source, ref }`.
 
 Refused, with file and key: a bare number, a number without source or reference, a unit other than the one
-its field name carries, a value outside its physical range, an unknown key.
+its field name carries, a value outside its physical range, an unknown key. What is written is read back as the same
+machine.
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import json
 import re
@@ -21,7 +21,7 @@ import msgspec
 from warplens.core.cache import computed_once
 from warplens.core.errors import FileError, WarplensError, nearest
 from warplens.core.file_kinds import expect
-from warplens.core.files import convert, parse_toml, read_text, read_toml
+from warplens.core.files import convert, read_toml
 from warplens.core.units import unit_of
 from warplens.machine.base import based
 from warplens.machine.machine import Machine, Source
@@ -29,6 +29,7 @@ from warplens.machine.machine import Machine, Source
 FOLDER = Path(__file__).parent / "files"
 _QUANTITY = {"value", "unit", "source", "ref", "date"}
 _FREE = {"format"}  # numbers about the file, not about the GPU
+_WIDTH_OF_LIST = 60  # of texts: a longer one is written a line each
 _CLOSE = 0.7  # names of GPUs are short: half the letters of mi300x are in sm_100
 
 
@@ -59,16 +60,6 @@ def _file(name: str | Path) -> Path | None:
         return Path(text)
     shipped = FOLDER / f"{text.lower()}.toml"
     return shipped if re.fullmatch(r"[\w.-]{1,80}", text) and shipped.is_file() else None
-
-
-def capability(name: str) -> str | None:
-    """Return a machine's compute capability, which stands before the first table: its numbers are not checked."""
-    path = _file(name)
-    if path is not None:
-        head = re.split(r"^\[", read_text(path), maxsplit=1, flags=re.MULTILINE)[0]
-        with contextlib.suppress(FileError, KeyError):
-            return str(parse_toml(head, str(path))["compute_capability"])
-    return load_machine(name).compute_capability
 
 
 @cache
@@ -176,22 +167,16 @@ def _version(capability: str | None) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", capability or "0"))
 
 
-_WIDTH_OF_LIST = 60
-
-
 def tree_of(machine: Machine) -> dict[str, Any]:
     """Return a machine as plain tables, without sources and without the fields that it does not have."""
-    plain: dict[str, Any] = msgspec.to_builtins(machine)
-    del plain["sources"]
-    found: dict[str, Any] = _without_nothing(plain)
+
+    def known(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {key: value for key, own in node.items() if (value := known(own)) not in (None, {}, [])}
+        return [known(value) for value in node] if isinstance(node, list) else node
+
+    found: dict[str, Any] = known({key: own for key, own in msgspec.to_builtins(machine).items() if key != "sources"})
     return found
-
-
-def _without_nothing(node: Any) -> Any:
-    if isinstance(node, dict):
-        kept = {key: _without_nothing(value) for key, value in node.items()}
-        return {key: value for key, value in kept.items() if value not in (None, {}, [])}
-    return [_without_nothing(value) for value in node] if isinstance(node, list) else node
 
 
 def parsed(tree: dict[str, Any], sources: dict[str, Source], file: str) -> Machine:
@@ -261,6 +246,5 @@ def _value(node: Any) -> str:
 def _number(value: float) -> str:
     if value == int(value) and abs(value) < 1e9:
         return str(int(value))
-    text = repr(float(value)).replace("e+", "e")
-    short = f"{value:.10g}".replace("e+", "e")
-    return short if float(short) == value else text
+    short = f"{value:.10g}"
+    return (short if float(short) == value else repr(float(value))).replace("e+", "e")

@@ -170,3 +170,13 @@ def _replaced(thing: Any, keys: list[str], value: Any) -> Any:
         raise WarplensError(f"{type(thing).__name__} has no field {head!r}")
     new = _replaced(getattr(thing, head), rest, value) if rest else value
     return msgspec.structs.replace(thing, **{head: new})
+
+
+def at_key(thing: Any, dotted: str) -> Any:
+    """Return what is under a key such as `latency_distribution.0.p50_cycles`, of tables or a tree; None: nothing."""
+    for part in dotted.split("."):
+        if isinstance(thing, list):
+            thing = thing[int(part)] if part.isdigit() and int(part) < len(thing) else None
+        else:
+            thing = thing.get(part) if isinstance(thing, dict) else getattr(thing, part, None)
+    return thing

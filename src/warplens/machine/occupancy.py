@@ -2,8 +2,9 @@
 
 The rules are those of the vendor's occupancy calculator: warps, blocks, registers (given out in units, per
 warp since Fermi and per block before), shared memory (given out in units, with a reserve per block) and, from
-compute capability 9.0 on, named barriers. They are in
-`docs/explain/how-a-prediction-is-made.md`.
+compute capability 9.0 on, named barriers. They are in `docs/explain/how-a-prediction-is-made.md`.
+
+A table has one block size, all others, a map over block sizes and registers, and the changes that would give more.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError
 from warplens.machine.machine import Machine
+
+_WARP = 32
+_DEFAULT_THREADS = 256
+_COLUMNS = 32  # of the map
 
 
 class Occupancy(Struct, frozen=True):
@@ -59,9 +64,9 @@ def occupancy(
     if sm.blocks_max is not None:
         limits["blocks"] = int(sm.blocks_max)
     if sm.registers is not None and registers_per_thread:
-        limits["registers"] = _by_registers(machine, warps, registers_per_thread)
+        limits["registers"] = _blocks_by_registers(machine, warps, registers_per_thread)
     if sm.shared_bytes is not None and shared_bytes_per_block:
-        limits["shared memory"] = _by_shared_bytes(machine, shared_bytes_per_block)
+        limits["shared memory"] = _blocks_by_shared_bytes(machine, shared_bytes_per_block)
     if sm.barriers is not None and barriers_per_block:
         limits["barriers"] = int(sm.barriers // barriers_per_block)
     limiter = min(limits, key=lambda name: limits[name])
@@ -100,10 +105,10 @@ def step(machine: Machine, fits: Occupancy, blocks: int, *, registers_per_thread
         if resource == "registers":
             threads = fits.warps_per_block * int(sm.warp_size)
             most = most_registers(machine, threads, blocks, below=registers_per_thread)
-            after[resource] = 0 if most is None else _by_registers(machine, fits.warps_per_block, most)
+            after[resource] = 0 if most is None else _blocks_by_registers(machine, fits.warps_per_block, most)
         elif resource == "shared memory":
             most = most_shared_bytes(machine, blocks)
-            after[resource] = 0 if most is None else _by_shared_bytes(machine, most)
+            after[resource] = 0 if most is None else _blocks_by_shared_bytes(machine, most)
         elif resource == "barriers":
             most = int((sm.barriers or 0) // blocks) or None
             after[resource] = 0 if most is None else int((sm.barriers or 0) // most)
@@ -121,7 +126,7 @@ def most_registers(machine: Machine, threads_per_block: int, blocks: int, *, bel
         return None
     warps = math.ceil(threads_per_block / machine.sm.warp_size)
     top = int(machine.sm.registers_per_thread_max or 255) if below is None else below
-    return next((r for r in range(top, 0, -1) if _by_registers(machine, warps, r) >= blocks), None)
+    return next((r for r in range(top, 0, -1) if _blocks_by_registers(machine, warps, r) >= blocks), None)
 
 
 def most_shared_bytes(machine: Machine, blocks: int) -> int | None:
@@ -148,27 +153,22 @@ def lacking(machine: Machine, *, registers_per_thread: int = 0, shared_bytes_per
 
 def _check(machine: Machine, threads: int, registers: int, shared: int, barriers: int) -> None:
     """Refuse resources that no launch may ask for."""
-    sm = machine.sm
+    sm, gpu = machine.sm, machine.name
     if threads < 1:
         raise WarplensError(f"a block of {threads} threads: there must be at least one")
     for what, value in {"registers": registers, "bytes of shared memory": shared, "barriers": barriers}.items():
         if value < 0:
             raise WarplensError(f"{value} {what}: must not be below zero")
-    if sm.threads_per_block_max is not None and threads > sm.threads_per_block_max:
-        raise WarplensError(
-            f"a block of {threads} threads: {machine.name} takes at most {sm.threads_per_block_max:.0f}"
-        )
-    if sm.registers_per_thread_max is not None and registers > sm.registers_per_thread_max:
-        raise WarplensError(
-            f"{registers} registers per thread: {machine.name} has at most {sm.registers_per_thread_max:.0f}"
-        )
-    if sm.shared_per_block_max_bytes is not None and shared > sm.shared_per_block_max_bytes:
-        raise WarplensError(
-            f"{shared} B of shared memory per block: {machine.name} allows at most {sm.shared_per_block_max_bytes:.0f}"
-        )
+    for value, most, what, allows in (
+        (threads, sm.threads_per_block_max, f"a block of {threads} threads", "takes"),
+        (registers, sm.registers_per_thread_max, f"{registers} registers per thread", "has"),
+        (shared, sm.shared_per_block_max_bytes, f"{shared} B of shared memory per block", "allows"),
+    ):
+        if most is not None and value > most:
+            raise WarplensError(f"{what}: {gpu} {allows} at most {most:.0f}")
 
 
-def _by_registers(machine: Machine, warps: int, registers_per_thread: int) -> int:
+def _blocks_by_registers(machine: Machine, warps: int, registers_per_thread: int) -> int:
     sm = machine.sm
     unit = sm.register_unit or 1
     assert sm.registers is not None
@@ -180,17 +180,12 @@ def _by_registers(machine: Machine, warps: int, registers_per_thread: int) -> in
     return int(per_scheduler * sm.schedulers // warps)
 
 
-def _by_shared_bytes(machine: Machine, shared_bytes_per_block: int) -> int:
+def _blocks_by_shared_bytes(machine: Machine, shared_bytes_per_block: int) -> int:
     sm = machine.sm
     unit, reserved = sm.shared_unit_bytes or 1, sm.shared_reserved_bytes or 0
     assert sm.shared_bytes is not None
     taken = math.ceil((shared_bytes_per_block + reserved) / unit) * unit
     return int(sm.shared_bytes // taken) if taken else int(sm.warps_max)  # nothing taken: no limit
-
-
-_WARP = 32
-_DEFAULT_THREADS = 256
-_COLUMNS = 32  # of the map
 
 
 class Needs(Struct, frozen=True):
@@ -241,8 +236,13 @@ def occupancy_table(
 
     `kernel` and `arch` (such as sm_90, where the needs come from compiled code) are kept for the reader.
     """
-    _refuse_without_facts(machine, needs)
-    largest = min(int(machine.sm.threads_per_block_max or 0), needs.threads_max or 10**9)
+    sm = machine.sm
+    own_needs = {
+        "registers_per_thread": needs.registers_per_thread, "shared_bytes_per_block": needs.shared_bytes_per_block
+    }  # fmt: skip
+    if missing := lacking(machine, **own_needs):
+        raise machine.missing("occupancy", ", ".join(missing))
+    largest = min(int(sm.threads_per_block_max or 0), needs.threads_max or 10**9)
     default = needs.threads_required or needs.threads_max or _DEFAULT_THREADS
     own = min(default, largest) if block is None else block
     if needs.threads_required is not None and own != needs.threads_required:
@@ -253,7 +253,7 @@ def occupancy_table(
     sizes = [own] if needs.threads_required else sorted({own, *range(_WARP, largest + 1, _WARP)})
     found = {threads: _maybe(machine, needs, threads) for threads in sizes}
     rows = {threads: fits for threads, fits in found.items() if fits is not None}
-    registers = needs.registers_per_thread
+    registers, most_shared = needs.registers_per_thread, int(sm.shared_per_block_max_bytes or sm.shared_bytes or 0)
     return OccupancyTable(
         kernel=kernel,
         arch=arch,
@@ -266,8 +266,13 @@ def occupancy_table(
         rows=rows,
         steps={threads: _to_most(machine, fits, registers) for threads, fits in rows.items()},
         map=_map(machine, needs, own, sizes),
-        by_registers=_by_registers(machine, needs, own),
-        by_shared_bytes=_by_shared_bytes(machine, needs, own),
+        by_registers={
+            r: _warps(machine, replace(needs, registers_per_thread=r), own)
+            for r in range(1, int(sm.registers_per_thread_max or 255) + 1)
+        },
+        by_shared_bytes={
+            s: _warps(machine, replace(needs, shared_bytes_per_block=s), own) for s in range(0, most_shared + 1, 1024)
+        },
     )
 
 
@@ -275,16 +280,6 @@ def best_blocks(rows: dict[int, Occupancy]) -> list[int]:
     """Return the block sizes that give the most warps per SM."""
     most = max(fits.warps_per_sm for fits in rows.values())
     return [threads for threads, fits in rows.items() if fits.warps_per_sm == most]
-
-
-def _refuse_without_facts(machine: Machine, needs: Needs) -> None:
-    missing = lacking(
-        machine,
-        registers_per_thread=needs.registers_per_thread,
-        shared_bytes_per_block=needs.shared_bytes_per_block,
-    )
-    if missing:
-        raise machine.missing("occupancy", ", ".join(missing))
 
 
 def _fits(machine: Machine, needs: Needs, threads: int) -> Occupancy:
@@ -311,16 +306,10 @@ def _to_most(machine: Machine, fits: Occupancy, registers: int) -> Step | None:
     return None if blocks <= fits.blocks_per_sm else step(machine, fits, blocks, registers_per_thread=registers)
 
 
-def _by_registers(machine: Machine, needs: Needs, own: int) -> dict[int, int]:
-    counts = range(1, int(machine.sm.registers_per_thread_max or 255) + 1)
-    found = {r: _maybe(machine, replace(needs, registers_per_thread=r), own) for r in counts}
-    return {r: 0 if fits is None else fits.warps_per_sm for r, fits in found.items()}
-
-
-def _by_shared_bytes(machine: Machine, needs: Needs, own: int) -> dict[int, int]:
-    most = int(machine.sm.shared_per_block_max_bytes or machine.sm.shared_bytes or 0)
-    found = {s: _maybe(machine, replace(needs, shared_bytes_per_block=s), own) for s in range(0, most + 1, 1024)}
-    return {s: 0 if fits is None else fits.warps_per_sm for s, fits in found.items()}
+def _warps(machine: Machine, needs: Needs, threads: int) -> int:
+    """Return the warps on an SM, 0 where no block fits."""
+    fits = _maybe(machine, needs, threads)
+    return 0 if fits is None else fits.warps_per_sm
 
 
 def _map(machine: Machine, needs: Needs, own: int, sizes: list[int]) -> OccupancyMap:
@@ -332,5 +321,4 @@ def _map(machine: Machine, needs: Needs, own: int, sizes: list[int]) -> Occupanc
     columns = sorted({*range(width, largest, width), largest})
     some = [t for t in sizes if t == own or t <= 256 or t % (64 if t <= 512 else 128) == 0]
     wants = [replace(needs, registers_per_thread=r) for r in columns]
-    found = [[_maybe(machine, want, threads) for want in wants] for threads in some]
-    return OccupancyMap(some, columns, [[0 if f is None else f.warps_per_sm for f in row] for row in found])
+    return OccupancyMap(some, columns, [[_warps(machine, want, threads) for want in wants] for threads in some])

@@ -57,7 +57,7 @@ class LemeireOperation(Section, frozen=True):
 
 
 class Printed(Section, frozen=True):
-    """What the papers print about this GPU and we derive; kept to compare with, never computed with."""
+    """Numbers that the papers print about this GPU and we derive; kept to compare with, never computed with."""
 
     mem_lat_cycles: Cycles | None = None
     mem_thru_ipc: Ipc | None = None

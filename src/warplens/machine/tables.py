@@ -172,7 +172,7 @@ class SharedMemory(Section, frozen=True):
 
 
 class InstructionTiming(Section, frozen=True):
-    """How one class of instructions behaves: register dependency latency and peak rate."""
+    """Register dependency latency and peak rate of one class of instructions."""
 
     latency_cycles: Interval | None = None
     latency_to: dict[InstructionClass, Cycles] = msgspec.field(default_factory=dict)
@@ -207,7 +207,7 @@ class Contention(Section, frozen=True):
 
 
 class StreamSaturation(Section, frozen=True):
-    """How much occupancy streaming reads need (Volkov Table 6.4)."""
+    """Occupancy that streaming reads need (Volkov Table 6.4)."""
 
     linear_warps_per_scheduler: Warps
     at_90_percent_warps_per_scheduler: Warps
@@ -286,7 +286,7 @@ class Scattered(Section, frozen=True):
 
 
 class Packets(Section, frozen=True):
-    """What L2 takes for a packet, all of what a warp's access asks of one line, when all SMs send them.
+    """Time of L2 for a packet, all that a warp's access asks of one line, when all SMs send them.
 
     On the way there a load takes `load_request_seconds`; a store `store_seconds`, and for each of its sectors
     `store_sector_seconds`, or `partial_sector_seconds` where it fills a part of it. On the way back a load takes
@@ -309,7 +309,7 @@ class RandomAccess(Section, frozen=True):
 
 
 class LaunchCost(Section, frozen=True):
-    """What a launch costs beyond its blocks' own time, and how fast blocks come and go.
+    """Cost of a launch beyond its blocks' own time, and the rate at which blocks come and go.
 
     An empty kernel of one warp takes `empty_kernel_seconds`, as a profiler reports it. Two events around a kernel add
     `events_seconds`: an empty one then seems to take `empty_between_events_seconds`. In a row of kernels one follows
