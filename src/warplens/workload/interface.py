@@ -41,13 +41,8 @@ _SCALARS = {
     "unsigned long long": "u64", "float": "f32", "double": "f64", "__half": "f16", "half": "f16",
     "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_fp8_e4m3": "u8", "__nv_fp8_e5m2": "u8",
     "size_t": "u64", "ssize_t": "i64", "ptrdiff_t": "i64", "uintptr_t": "u64", "clock_t": "i64", "uint": "u32",
-    "uchar": "u8", "ushort": "u16", "ulong": "u64",
+    "uchar": "u8", "ushort": "u16", "ulong": "u64", "longlong": "i64", "ulonglong": "u64", "__nv_bfloat16_": "bf16",
     **{f"{sign}int{bits}_t": f"{'u' if sign else 'i'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}  # fmt: skip
-_VECTORS = {
-    "char": "i8", "uchar": "u8", "short": "i16", "ushort": "u16", "int": "i32", "uint": "u32", "long": "i64",
-    "ulong": "u64", "longlong": "i64", "ulonglong": "u64", "float": "f32", "double": "f64", "__half": "f16",
-    "half": "f16", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_bfloat16_": "bf16",
 }  # fmt: skip
 _POINTER_BYTES = 8
 _UNKNOWN_BYTES = 16  # of an element behind a pointer to void or to a structure: the most that one access takes
@@ -185,8 +180,8 @@ def launch_type(written: str) -> tuple[str, int]:
     if base in _SCALARS:
         return _SCALARS[base] + "*" * depth, 1
     vector = re.fullmatch(r"(\w+?)([1-4])", base)
-    if vector and vector[1] in _VECTORS:
-        return _VECTORS[vector[1]] + "*" * depth, int(vector[2])
+    if vector and vector[1] in _SCALARS:
+        return _SCALARS[vector[1]] + "*" * depth, int(vector[2])
     return ("u8*", _UNKNOWN_BYTES) if depth else ("", 1)
 
 
