@@ -14,7 +14,7 @@ import pytest
 from warplens.cli import main
 from warplens.core.errors import WarplensError
 from warplens.program import Options, load_program, toolchain
-from warplens.program import nvrtc_process as nvrtc_compile
+from warplens.program import nvrtc as nvrtc_compile
 from warplens.program.compile import assemble
 
 pytestmark = [

@@ -23,9 +23,8 @@ from warplens.program.cubin import link, parse_cubin
 from warplens.program.disassembly import parse_disassembly
 from warplens.program.instruction import Instruction
 from warplens.workload import Workload
-from warplens.workload.counted import workload_of
+from warplens.workload.counted import RULES, sleep_seconds, unmodelled, workload_of
 from warplens.workload.launch import Argument, KernelCall, load_launch
-from warplens.workload.unmodelled import RULES, sleep_seconds, unmodelled
 
 from .corpus import compiled, parts
 from .programs import options_of, programs

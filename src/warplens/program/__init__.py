@@ -2,7 +2,7 @@
 
     program          what a kernel is to all other rooms: instructions, resources, memory of its module
     load             a file to programs; the first file to read
-    compiler_options, compile, nvrtc, nvrtc_process      CUDA source and PTX to a cubin
+    compiler_options, compile, nvrtc      CUDA source and PTX to a cubin
     compile_cache    programs that were compiled before, by content
     triton, triton_source       kernels of Python files, without running them
     toolchain        which CUDA toolkit compiles, and how its tools are run

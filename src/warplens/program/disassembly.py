@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from warplens.core.errors import FileError
 from warplens.program.cubin import plain
 from warplens.program.decoding import INSTRUCTION, decode_texts
+from warplens.program.encoding import Calls
 from warplens.program.instruction import Control, Instruction, Operand
-from warplens.program.line_table import Calls
 from warplens.program.program import Program
 
 # What a row begins with, an offset, a source line, or a label.

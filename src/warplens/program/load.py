@@ -37,8 +37,7 @@ from warplens.program.cubin import (
 )
 from warplens.program.declarations import choose, demangle, demangled
 from warplens.program.disassembly import parse_bare, parse_disassembly, parse_words
-from warplens.program.encoding import writer
-from warplens.program.line_table import UnknownTable, source_lines
+from warplens.program.encoding import UnknownTable, source_lines, writer
 from warplens.program.program import Program
 from warplens.program.triton import split_name
 from warplens.program.triton_source import extract

@@ -31,9 +31,8 @@ from warplens.tuner.expression import Value
 from warplens.tuner.spec import Configuration, Emulation, WrongPoint
 from warplens.workload import Workload
 from warplens.workload.compiled_call import OLDEST, architecture, source_of
-from warplens.workload.counted import workload_of
+from warplens.workload.counted import texts, workload_of
 from warplens.workload.launch import KernelCall
-from warplens.workload.unmodelled import texts
 
 _FILE = re.compile(r'file\("(.+)"\)')
 _MMAP_THRESHOLD = -3  # of mallopt: bytes from which on an array is mapped
