@@ -14,9 +14,8 @@ from warplens.program import parse_listing
 from warplens.workload import Workload
 from warplens.workload.counted import _access
 from warplens.workload.loader import parse_workload
-from warplens.workload.memory_access import wavefronts
 from warplens.workload.profile import Profile
-from warplens.workload.workload import Access
+from warplens.workload.workload import Access, wavefronts
 
 NAMES = {"LDS": "lds", "LDS.64": "lds_64", "LDS.128": "lds_128", "STS": "sts", "STS.64": "sts_64", "STS.128": "sts_128"}
 

@@ -1,11 +1,11 @@
-"""Loader of workload files: hand-written TOML, saved JSON, and those that ship with warplens."""
+"""Loader of workloads: hand-written TOML, saved JSON, those that ship with warplens, and Volkov's synthetic mixes."""
 
 from __future__ import annotations
 
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -15,11 +15,11 @@ from warplens.core.file_kinds import expect, other_kind
 from warplens.core.files import convert, read_json, read_toml
 from warplens.core.units import printable
 from warplens.machine import KINDS
+from warplens.machine.tables import InstructionClass
 from warplens.program.decoding import parse_listing
 from warplens.program.instruction import Instruction, access_bytes
-from warplens.workload.memory_access import access_of
 from warplens.workload.profile import COLUMNS, Profile
-from warplens.workload.workload import Access, Workload, from_mix
+from warplens.workload.workload import Access, Link, Mix, Number, Workload, access_of
 
 FOLDER = Path(__file__).parent / "files" / "workloads"
 _LATER = ("replays", "passed")  # columns of a profile that older files do not have
@@ -163,3 +163,65 @@ def _finite(node: Any, path: tuple[str, ...], file: str) -> None:
         if path[-2:] == ("mix", "alpha") and not math.isnan(node) and node > 0:
             return
         raise FileError(f"{file}: {'.'.join(path)}: must be finite, not {node}")
+
+
+def mix(
+    alpha: Number,
+    op: Literal["add"] = "add",
+    other: Literal["load", "sfu", "shared"] = "load",
+    *,
+    stride: int = 1,
+) -> Workload:
+    """Return Volkov's synthetic kernel (2016 §4.1, §4.7): `alpha` adds per one load, SFU or shared-memory instruction.
+
+    `alpha` may be below one (one add per 1/alpha others), zero, infinite (adds only) or an array of such
+    values. The body is one other instruction and alpha adds, or a single add where alpha is infinite.
+    `stride` spreads each load over so many 128-byte lines.
+    """
+    import numpy as np  # here, so that the command line starts without it
+
+    if op != "add" or other not in ("load", "sfu", "shared") or not 1 <= stride <= 32:
+        raise WarplensError(f"a mix is of add and load, sfu or shared, stride 1 to 32; not {op}, {other}, {stride}")
+    try:
+        alpha = np.asarray(alpha, dtype=float)
+    except (TypeError, ValueError):
+        raise WarplensError(f"alpha must be a number or an array of numbers, not {alpha!r}") from None
+    if np.any(np.isnan(alpha)) or np.any(np.asarray(alpha) < 0):
+        raise WarplensError(f"alpha must be zero or more, not {alpha}")
+    endless = np.isinf(alpha)
+    # plain numbers where there is one value, so that the workload can be saved
+    adds, others = (x if x.ndim else float(x) for x in (np.where(endless, 1.0, alpha), np.where(endless, 0.0, 1.0)))
+    both = x if (x := np.minimum(adds, others)).ndim else float(x)
+    kind: InstructionClass = other
+    # Evenly interleaved: with alpha > 1 the adds follow one another, with alpha < 1 the others do (§4.7).
+    links = [
+        Link(kind, "fp32", both),
+        Link("fp32", kind, both),
+        Link("fp32", "fp32", adds - both),
+        Link(kind, kind, others - both),
+    ]
+    accesses = []
+    instructions: dict[InstructionClass, Number] = {"fp32": adds}
+    if other == "sfu":
+        instructions["sfu"] = others
+    elif other == "shared":
+        accesses.append(Access(count=others, space="shared"))
+    else:
+        accesses.append(Access(count=others, transactions=float(stride), coalesced=stride == 1))
+    label = "array" if np.ndim(alpha) else f"{float(alpha):g}"
+    return Workload(
+        name=f"mix of {op} and {other}, alpha {label}" + (f", stride {stride}" if stride > 1 else ""),
+        source="Volkov 2016 §4.1, §4.7",
+        instructions=instructions,
+        accesses=accesses,
+        links=links,
+    )
+
+
+def from_mix(workload: Workload, table: Mix) -> Workload:
+    """Return the workload that a `[mix]` table stands for, under the name and source of its file."""
+    alpha = float(table.alpha)
+    counted = mix(alpha, table.op, table.other, stride=table.stride)
+    name = f"{workload.name.partition(' (alpha ')[0]} (alpha {alpha:g})"
+    table = msgspec.structs.replace(table, alpha=alpha)
+    return counted.with_values(name=name, source=workload.source, notes=workload.notes, mix=table)
