@@ -24,7 +24,7 @@ COLUMNS = (
 CACHED = ("l1_hit_sectors", "l2_sectors", "l2_hit_sectors", "replays", "passed")  # what else is on the SM changes them
 # From here on fewer blocks on an SM are looked at: what L1 lost of what loads ask of L2; what blocks read, over L1. Of
 # 1.3 times L1 an H200 keeps most, as its warps do not go in turn; of 1.8 times little (fewer_blocks.json).
-CROWDED, TOO_MUCH = 0.1, 1.7
+LEAST_LOST, _LEAST_TIMES_L1 = 0.1, 1.7
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[float, Meta(ge=0)]
@@ -112,13 +112,13 @@ class Fewer(_Part, frozen=True, kw_only=True):
     traffic: list[Traffic]
 
 
-class Crowding(_Part, frozen=True, kw_only=True):
+class L1Contention(_Part, frozen=True, kw_only=True):
     """Contention of the blocks on one SM for L1.
 
     `lost_share`: of the sectors that loads through L1 ask of L2, those that L1 had before and lost. `times_l1`: what
     the blocks on an SM read together, over the size of L1. `l2_sectors`: all that the call asks of L2, by which a
     profile is known that something has changed. `fewer`: with fewer blocks on an SM, halved until L1 loses little; none
-    where it is not crowded, or where a block costs too much to run again.
+    where contention is low, or where a block costs too much to run again.
     """
 
     lost_share: Share
@@ -127,9 +127,9 @@ class Crowding(_Part, frozen=True, kw_only=True):
     fewer: list[Fewer] = []
 
     @property
-    def crowded(self) -> bool:
+    def is_high(self) -> bool:
         """True if L1 loses so much that fewer blocks might be faster."""
-        return self.lost_share >= CROWDED and self.times_l1 >= TOO_MUCH
+        return self.lost_share >= LEAST_LOST and self.times_l1 >= _LEAST_TIMES_L1
 
     def fits(self, profile: Profile) -> bool:
         """Return whether the accesses of a profile are still those that this was counted of."""
@@ -194,7 +194,7 @@ class Profile(_Part, frozen=True, kw_only=True):
     l1_bytes: float = 0
     notes: list[str] = []
     assumed: list[Assumed] = []
-    crowding: Crowding | None = None  # None: not looked at
+    l1_contention: L1Contention | None = None  # None: not looked at
 
     def total(self, column: str) -> float:
         """Sum a column over all instructions."""
