@@ -4,7 +4,7 @@
     load             a file to programs, and the cache of those compiled before; the first file to read
     compile, nvrtc   CUDA source and PTX to a cubin; compiler options
     toolchain        which CUDA toolkit compiles, and how its tools are run
-    triton, triton_source       kernels of Python files, without running them
+    triton           kernels of Python files, without running them
     declarations     names and types as people write them
     cubin            an ELF file of machine code: sections, resources, variables and their addresses
     encoding         machine words to text without nvdisasm (files/sm_90.json); source lines

@@ -39,8 +39,7 @@ from warplens.program.declarations import choose, demangle, demangled
 from warplens.program.disassembly import parse_bare, parse_disassembly, parse_words
 from warplens.program.encoding import UnknownTable, source_lines, writer
 from warplens.program.program import Program
-from warplens.program.triton import split_name
-from warplens.program.triton_source import extract
+from warplens.program.triton import extract, split_name
 
 _FATBINARY = b"\x50\xed\x55\xba"
 _BYTES_PER_SECOND, _BYTES_PER_BYTE = 5e6, 16  # time and memory of cuobjdump, by the size of the file

@@ -31,8 +31,7 @@ from warplens.program.declarations import (
 )
 from warplens.program.load import Kernel as Found
 from warplens.program.load import found_kernels
-from warplens.program.triton import split_name
-from warplens.program.triton_source import called_functions, extract, pointers_of
+from warplens.program.triton import called_functions, extract, pointers_of, split_name
 from warplens.workload.launch import SCALAR_BYTES, Argument, structure_layout
 
 _SCALARS = {
