@@ -255,9 +255,7 @@ def choose(names: list[str], wanted: str | None, file: str) -> str:
         if len(names) == 1:
             return names[0]
         raise WarplensError(f"{file}: {len(names)} kernels; choose one with --kernel: {_shown(readable.values())}")
-    hits = _fitting(readable, wanted) or _fitting(
-        {name: _spelt(long) for name, long in readable.items()}, _spelt(wanted)
-    )
+    hits = fitting(readable, wanted) or fitting({name: _spelt(long) for name, long in readable.items()}, _spelt(wanted))
     if len(hits) == 1:
         return hits[0]
     shown = one_line(wanted)
@@ -267,7 +265,8 @@ def choose(names: list[str], wanted: str | None, file: str) -> str:
     raise WarplensError(f"{file}: no kernel {shown!r}{hint}")
 
 
-def _fitting(readable: dict[str, str], wanted: str) -> list[str]:
+def fitting(readable: dict[str, str], wanted: str) -> list[str]:
+    """Return the names that `wanted` may mean, given all names as people write them."""
     exact = [n for n, long in readable.items() if wanted in (n, long, long.partition("(")[0])]
     listed = {n: (printable(long), one_line(long)) for n, long in readable.items()}
     return (

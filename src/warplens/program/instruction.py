@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
 from warplens.core.files import read_toml
 from warplens.machine.tables import InstructionClass
@@ -46,7 +45,6 @@ _INDIRECT = re.compile(r"(U?R[0-9]{1,4})\s")  # BRX R2 -0x350, RET.REL.NODEC R20
 _CONSTANT = re.compile(r"(-?\|?)c\[0x([0-9a-f]+)\]\[0x[0-9a-f]+\](\|?)")
 _BANK = re.compile(r"[-~|!]*c\[0x([0-9a-f]+)\]")
 _CONSTANTS = ("c[", "-c[", "|c[", "~c[", "-|c[", "!c[", "cx[", "-cx[", "|cx[", "c.", "ccm[")
-_MOST_DIGITS = 4  # of a register
 _MOST_REGISTERS = 8  # written in one operand
 
 _CLASSES = Path(__file__).parent / "files" / "classes.toml"
@@ -148,14 +146,7 @@ Parsed = tuple[Operand, str, tuple[str, ...]]
 @lru_cache(maxsize=65536)
 def parse_operand(text: str) -> Parsed:
     """Parse one operand; groups are not yet spelled out."""
-    bank = text.rstrip("0123456789")
-    if bank in _KINDS and 1 <= len(text) - len(bank) <= _MOST_DIGITS:
-        return Operand(text, _KINDS[bank], (text,)), bank + "0", (text,)
-    if "[" in text:
-        offset = _OFFSET.search(text)
-        if offset and offset.end() == len(text):  # an address is known once it is without the offset
-            operand, shape, names = parse_operand(text[: offset.start()] + "]")
-            return replace(operand, text=text), shape, names
+    if "[" in text or text.startswith("c."):
         return _bracketed(text)
     simple = _DECORATED.fullmatch(text)
     if simple:
@@ -163,7 +154,7 @@ def parse_operand(text: str) -> Parsed:
         if bank is None:
             return Operand(text, _NOTHING[name]), text, ()
         return Operand(text, _KINDS[bank], (name,)), text.replace(name, bank + "0", 1), (name,)
-    return _bracketed(text) if text.startswith("c.") else _unbracketed(text)
+    return _unbracketed(text)
 
 
 def _bracketed(text: str) -> Parsed:

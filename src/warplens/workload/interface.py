@@ -23,6 +23,7 @@ from warplens.program.declarations import (
     declared_structures,
     declared_variables,
     demangled,
+    fitting,
     ptx_types,
     shared_extent,
     split_top,
@@ -131,13 +132,8 @@ def _opening(long: str) -> int:
 def _chosen(long: str, names: list[str]) -> str:
     """Return the shortest name that chooses this kernel."""
     short = long[: _opening(long)].removeprefix("void ") if long.endswith(")") else long
-    head = long.partition("(")[0]
-    for name in (short, head):
-        if name == head and [n.partition("(")[0] for n in names].count(name) == 1:
-            return name
-        if sum(name in n for n in names) == 1:
-            return name
-    return long
+    known = {name: name for name in names}
+    return next((name for name in (short, long.partition("(")[0]) if fitting(known, name) == [long]), long)
 
 
 def _parameters(
