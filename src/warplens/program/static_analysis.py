@@ -19,15 +19,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from warplens.machine import KINDS, Machine
-from warplens.program.control_flow import (
-    Flow,
-    Loop,
-    basic_blocks,
-    flow_graph,
-    paths_through_loop,
-    paths_through_program,
-    run_along,
-)
+from warplens.program.control_flow import Flow, Loop, basic_blocks, flow_graph, paths_through, run_along
 from warplens.program.dataflow import Edge, dependences, live_registers
 from warplens.program.instruction import Instruction
 from warplens.program.lone_warp import LoneWarp, chain, issue_alone
@@ -109,7 +101,7 @@ def static_analysis(program: Program, machine: Machine) -> StaticAnalysis:
         live_registers=live_registers(code, flow.blocks),
         blocks=facts,
         loops=loops,
-        paths=[_once(path, flow, code, machine) for path in paths_through_program(flow, [f.cycles for f in facts])],
+        paths=[_once(path, flow, code, machine) for path in paths_through(flow, [f.cycles for f in facts])],
         without_latency=sorted(kind for kind in kinds if machine.timing(kind).latency_cycles is None),
     )
 
@@ -122,7 +114,7 @@ def _loop(
     body = [code[i] for b in blocks for i in range(b.first, b.last + 1)]
     size = len(body)
     weights = [(b.last - b.first + 1) / size for b in blocks]
-    paths = paths_through_loop(flow, loop, [f.cycles for f in facts])
+    paths = paths_through(flow, [f.cycles for f in facts], loop)
     cycles, around = _recurrence(n, loop, flow, code, edges, machine)
     return LoopFacts(
         header=loop.header,

@@ -15,21 +15,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from warplens.core.files import read_text
+from warplens.program import declarations
 from warplens.program.compile import Options
 from warplens.program.cubin import Cubin, variables_of
-from warplens.program.declarations import (
-    Kernel,
-    declared_kernels,
-    declared_structures,
-    declared_variables,
-    demangled,
-    fitting,
-    ptx_types,
-    shared_extent,
-    split_top,
-    with_types,
-    without_comments,
-)
+from warplens.program.declarations import demangled, fitting, split_top
 from warplens.program.load import Kernel as Found
 from warplens.program.load import found_kernels
 from warplens.program.triton import called_functions, extract, pointers_of, split_name
@@ -95,9 +84,17 @@ def interfaces(
     there = found_kernels(Path(path), options or Options()) if found_there is None else found_there
     found = {kernel.name: kernel for kernel in there}
     readable = demangled(list(found))
-    text = with_types(without_comments(read_text(Path(path)))) if Path(path).suffix in (".cu", ".cuh") else ""
-    declared, structures, variables = declared_kernels(text), declared_structures(text), declared_variables(text)
-    entries = ptx_types(read_text(Path(path))) if Path(path).suffix == ".ptx" else {}
+    text = (
+        declarations.with_types(declarations.without_comments(read_text(Path(path))))
+        if Path(path).suffix in (".cu", ".cuh")
+        else ""
+    )
+    declared, structures, variables = (
+        declarations.declared_kernels(text),
+        declarations.declared_structures(text),
+        declarations.declared_variables(text),
+    )
+    entries = declarations.ptx_types(read_text(Path(path))) if Path(path).suffix == ".ptx" else {}
     each = []
     for mangled, kernel in found.items():
         cubin, long = kernel.container, readable[mangled]
@@ -109,11 +106,11 @@ def interfaces(
         bare = head.rpartition(" ")[2].rpartition("::")[2]  # no return type, namespace, template arguments, parameters
         known = next((k for k in declared if k.name == bare and len(k.parameters) == len(sizes)), None)
         if known is None and len(entries.get(mangled, ())) == len(sizes):
-            known = Kernel(mangled, [(written, "") for written in entries[mangled]], "")
+            known = declarations.Kernel(mangled, [(written, "") for written in entries[mangled]], "")
         body = known.body if known else ""
         each.append(Interface(
             _chosen(long, list(readable.values())), long, _parameters(long, sizes, known, structures),
-            _variables(cubin, variables), body, shared_extent(body, long, text), uses.threads_max,
+            _variables(cubin, variables), body, declarations.shared_extent(body, long, text), uses.threads_max,
             uses.threads_required,
         ))  # fmt: skip
     return each
@@ -137,7 +134,7 @@ def _chosen(long: str, names: list[str]) -> str:
 
 
 def _parameters(
-    long: str, sizes: list[int], known: Kernel | None, structures: dict[str, list[tuple[str, str]]]
+    long: str, sizes: list[int], known: declarations.Kernel | None, structures: dict[str, list[tuple[str, str]]]
 ) -> list[Parameter]:
     """Return the parameters of a launch; a structure is replaced by its members."""
     types = split_top(long[_opening(long) + 1 : -1]) if long.endswith(")") else []

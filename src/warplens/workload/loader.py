@@ -166,11 +166,7 @@ def _finite(node: Any, path: tuple[str, ...], file: str) -> None:
 
 
 def mix(
-    alpha: Number,
-    op: Literal["add"] = "add",
-    other: Literal["load", "sfu", "shared"] = "load",
-    *,
-    stride: int = 1,
+    alpha: Number, op: Literal["add"] = "add", other: Literal["load", "sfu", "shared"] = "load", *, stride: int = 1
 ) -> Workload:
     """Return Volkov's synthetic kernel (2016 §4.1, §4.7): `alpha` adds per one load, SFU or shared-memory instruction.
 
