@@ -14,7 +14,7 @@ from warplens.program.cubin import parse_cubin
 from warplens.program.decoding import decode_texts
 from warplens.program.disassembly import control_of, parse_disassembly
 from warplens.program.instruction import Control, Instruction, parse_operand
-from warplens.program.load import program_of
+from warplens.program.load import without_padding
 from warplens.program.program import Program
 from warplens.program.register_use import accesses
 
@@ -84,7 +84,7 @@ def test_operands_flow_and_scoreboards(sources: list[Path], arch: str, tmp_path:
     assert sum(len(f.instructions) for f in functions) >= sum(SIZES[source.stem][1] for source in sources)
     _check_reading(text, functions)
     for function in functions:
-        program = program_of(function, "corpus.cu")
+        program = without_padding(function, "corpus.cu")
         _check_operands(program, marks)
         _check_shapes(program)
         _check_flow(program, graph[function.name])
@@ -201,8 +201,8 @@ def test_a_control_field_read_one_bit_off_is_noticed(tmp_path: Path) -> None:
     text = toolchain.run("nvdisasm", "-c", "-hex", file)
     upper = re.compile(r"(?m)^( +/\* 0x)([0-9a-f]{16})(?= \*/$)")
     shifted = upper.sub(lambda found: f"{found[1]}{int(found[2], 16) >> 1:016x}", text)
-    assert not unguarded(program_of(parse_disassembly(text)[0], "x"))
-    assert unguarded(program_of(parse_disassembly(shifted)[0], "x"))
+    assert not unguarded(without_padding(parse_disassembly(text)[0], "x"))
+    assert unguarded(without_padding(parse_disassembly(shifted)[0], "x"))
     assert control_of("000fe2").stall == 1  # LDC R1, c[0x0][0x28] as published by nvdisasm -hex
 
 

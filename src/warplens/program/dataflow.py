@@ -11,7 +11,7 @@ how many iterations it takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Literal
 
@@ -58,35 +58,31 @@ class _Reaching:
             for i in range(block.first, block.last + 1):
                 defined[block.index] = self._after(i, defined[block.index])
                 kept[block.index] = self._kept(i, kept[block.index])
-        forward = self._spread([0] * len(blocks), defined, kept, lambda a, b: (a, b) not in back)
-        whole = self._spread([0] * len(blocks), defined, kept, lambda a, b: True)
+        edges = [(block.index, successor) for block in blocks for successor in block.successors]
+        onward = [edge for edge in edges if edge not in back]
+        forward = self._spread([0] * len(blocks), defined, kept, onward)
+        whole = self._spread([0] * len(blocks), defined, kept, edges)
         carried = list[list[int]]()
         for loop in self.flow.loops:
             start, inside = [0] * len(blocks), set(loop.blocks)
             for source in loop.back_edge_sources:
                 start[loop.header] |= defined[source] | whole[source] & kept[source]
             own = sum(self._definitions(blocks[b]) for b in loop.blocks)  # those from outside are not carried by it
-            around = self._spread(
-                start, [0] * len(blocks), kept, lambda a, b, inside=inside: b in inside and (a, b) not in back
-            )
-            carried.append([bits & own if n in inside else 0 for n, bits in enumerate(around)])
+            within = [(a, b) for a, b in onward if a in inside and b in inside]
+            carried.append([bits & own for bits in self._spread(start, [0] * len(blocks), kept, within)])
         for block in blocks:
             loops = {n: bits for n, at in enumerate(carried) if (bits := at[block.index])}
             yield from self._in_block(block, forward[block.index], loops)
 
-    def _spread(
-        self, start: list[int], defined: list[int], kept: list[int], follow: Callable[[int, int], bool]
-    ) -> list[int]:
-        """Return the definitions that reach the start of every block from some, along the edges to follow."""
+    def _spread(self, start: list[int], defined: list[int], kept: list[int], edges: list[tuple[int, int]]) -> list[int]:
+        """Return the definitions that reach the start of every block from some, along these edges."""
         at, changed = list(start), True
         while changed:
             changed = False
-            for block in self.flow.blocks:
-                out = defined[block.index] | at[block.index] & kept[block.index]
-                for successor in block.successors if out else ():
-                    if out & ~at[successor] and follow(block.index, successor):
-                        at[successor] |= out
-                        changed = True
+            for a, b in edges:
+                if new := (defined[a] | at[a] & kept[a]) & ~at[b]:
+                    at[b] |= new
+                    changed = True
         return at
 
     def _definitions(self, block: Block) -> int:

@@ -92,7 +92,7 @@ def load_traced(
     name = choose(list(dict.fromkeys(k.name for k in found)), kernel, str(path))
     chosen = _for_arch([k for k in found if k.name == name], options.arch, path)
     if isinstance(chosen.container, Program):
-        return _finished(chosen.container, str(path)), []
+        return without_padding(chosen.container, str(path)), []
     return _disassembled(chosen, str(path), options.toolkit), chosen.read
 
 
@@ -250,7 +250,7 @@ def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str], toolkit: str | None
     with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin.with_plain_names())
-        arguments = ["-c", "-gi", "-hex", *only, file]
+        arguments: list[str | Path] = ["-c", "-gi", "-hex", *only, file]
         try:
             text = toolchain.run("nvdisasm", *arguments, by=used.path, folder=folder, limits=limits)
         except ToolError as error:
@@ -270,12 +270,12 @@ def _without_cuts(program: Program) -> Program:
 
 
 def _with_resources(kernel: Kernel, cubin: Cubin, program: Program, origin: str, *tools: str) -> Program:
-    finished = _finished(replace(program, name=kernel.name), origin)
+    finished = without_padding(replace(program, name=kernel.name), origin)
     resources = cubin.resources(kernel.name)
     return link(replace(finished, resources=resources, tools=[*kernel.tools, *tools]), cubin)
 
 
-def _finished(program: Program, origin: str) -> Program:
+def without_padding(program: Program, origin: str) -> Program:
     """Return a program without the padding behind its last instruction; `origin` is its file."""
     code = list(program.instructions)
     while len(code) > 1 and code[-1].opcode == "NOP":

@@ -190,7 +190,7 @@ class LoneWarp(Struct, frozen=True):
 def chain(decided_by: Sequence[int | None] | Mapping[int, int | None], end: int | None = None) -> list[int]:
     """Return the chain of decisions that leads to an instruction (the last), in order; -1: nothing decided, as None."""
     found: list[int] = []
-    at = len(decided_by) - 1 if end is None else end
+    at: int | None = len(decided_by) - 1 if end is None else end
     while at is not None and at >= 0:
         found.append(at)
         at = decided_by[at]

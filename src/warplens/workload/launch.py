@@ -297,11 +297,8 @@ def check_parameters(
         return [offset for offset, _ in parameters]
     if (found := _of_members(call.arguments, parameters)) is not None:
         return found
-    at, offsets = 0, []
-    for argument in call.arguments:
-        at = -(-at // argument.align_bytes) * argument.align_bytes
-        offsets.append(at)
-        at += argument.size_bytes
+    offsets, _ = structure_layout(call.arguments)
+    at = offsets[-1] + call.arguments[-1].size_bytes if offsets else 0
     if at != parameter_bytes:
         raise WarplensError(
             f"{kernel} takes {parameter_bytes} bytes of arguments, the launch file gives {at} "
@@ -344,7 +341,7 @@ def structure_layout(members: Sequence[Argument]) -> tuple[list[int], int]:
     for member in members:
         offsets.append(-(-at // member.align_bytes) * member.align_bytes)
         at = offsets[-1] + member.size_bytes
-    strictest = max(member.align_bytes for member in members)
+    strictest = max((member.align_bytes for member in members), default=1)
     return offsets, -(-at // strictest) * strictest
 
 
