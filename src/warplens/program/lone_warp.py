@@ -113,7 +113,6 @@ class _Run:
         self.before: list[tuple[int, bool]] = []  # what decided each issue cycle: instruction, by its result?
         self._ready: dict[str, int] = {}  # register -> instruction that writes it
         self.earliest = 0.0
-        self._latencies: dict[tuple[str, str], float] = {}
         self._intervals = {kind: _ilp(machine, kind) for kind in {x.kind for x in code}}
 
     @property
@@ -146,11 +145,9 @@ class _Run:
         instruction = self.code[producer]
         if instruction.latency_cycles is not None:
             return instruction.latency_cycles
-        pair = (instruction.kind, consumer.kind)
-        if pair not in self._latencies:
-            self._latencies[pair] = self.machine.latency_cycles(*pair, model="the latency bound")
+        latency = self.machine.latency_cycles(instruction.kind, consumer.kind, model="the latency bound")
         wide = wide_cycles(access_bytes(instruction), self.machine) if instruction.kind == "shared" else 0.0
-        return self._latencies[pair] + float(wide)
+        return latency + float(wide)
 
     def _to_next(self, instruction: Instruction) -> float:
         sm = self.machine.sm

@@ -25,7 +25,7 @@ import numpy as np
 from msgspec import Struct
 
 from warplens.core.errors import FileError
-from warplens.core.files import read_bytes
+from warplens.core.files import read_bytes, read_toml
 from warplens.core.processes import MissingTool, excess
 from warplens.machine import KINDS
 from warplens.program import toolchain
@@ -39,43 +39,13 @@ from warplens.workload.launch import KernelCall
 from warplens.workload.profile import COLUMNS as PROFILE_COLUMNS
 from warplens.workload.profile import Profile, Segment, Traffic
 
-# a short name -> ncu's metric
-LAUNCH = {
-    "time_ns": "gpu__time_duration.sum",
-    "cycles": "sm__cycles_elapsed.max",
-    "sm_clock_hz": "smsp__cycles_elapsed.avg.per_second",
-    "instructions": "smsp__inst_executed.sum",
-    "l1_hit_percent": "l1tex__t_sector_hit_rate.pct",
-    "l2_hit_percent": "lts__t_sector_hit_rate.pct",
-    "dram_read_bytes": "dram__bytes_read.sum",
-    "dram_write_bytes": "dram__bytes_write.sum",
-    "l2_sectors": "lts__t_sectors.sum",
-    "occupancy_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
-    "blocks_per_sm": "launch__occupancy_limit_blocks",
-    "issue_active_percent": "smsp__issue_active.avg.pct",
-}
-# ncu chooses a unit for each column; we keep bytes and nanoseconds
-UNITS = {"byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9,
-         "nsecond": 1, "usecond": 1e3, "msecond": 1e6, "second": 1e9}  # fmt: skip
-# a short name -> the metric that has a value for each instruction
-COLUMNS = {
-    "executed": "inst_executed",
-    "threads": "thread_inst_executed_true",
-    "tag_requests": "memory_l1_tag_requests_global",
-    "shared_wavefronts": "memory_l1_wavefronts_shared",
-    "global_sectors": "memory_l2_theoretical_sectors_global",
-    "samples": "smsp__pcsamp_sample_count",
-}
+_METRICS: dict[str, Any] = read_toml(Path(__file__).parent / "files" / "ncu_metrics.toml")
+LAUNCH: dict[str, str] = _METRICS["launch"]  # ncu's metric by our short name
+COLUMNS: dict[str, str] = _METRICS["columns"]  # those that have a value for each instruction
+UNITS: dict[str, float] = _METRICS["units"]  # in bytes and nanoseconds
 _SHAPE = {f"{what}{axis}": f"launch__{what}_dim_{axis}" for what in ("grid", "block") for axis in "xyz"}
 _DYNAMIC, _GPU = "launch__shared_mem_per_block_dynamic", "device__attribute_display_name"
 _STALLED = "smsp__pcsamp_warps_issue_stalled_"
-# what a prediction needs of a report, and the option of ncu that brings it
-_WANTED = {
-    "time_ns": ("the measured time", "--section SpeedOfLight"),
-    "l1_hit_percent": ("hits in L1", "--section MemoryWorkloadAnalysis"),
-    "dram_read_bytes": ("bytes read from DRAM", "--section MemoryWorkloadAnalysis_Tables"),
-    "dram_write_bytes": ("bytes written to DRAM", "--section MemoryWorkloadAnalysis_Tables"),
-}
 _COUNTS = "counts per instruction (ncu --section SourceCounters, or --set full)"
 _SECONDS, _BYTES_PER_SECOND = 20.0, 1e6  # of the processor
 _BYTES_PER_BYTE = 500  # of memory, beside what the library itself takes
@@ -153,7 +123,9 @@ def _reported(action: Action, program: Program, path: Path) -> Reported:
         if metric.startswith(_STALLED) and not metric.endswith("_not_issued")
     }
     missing = [] if columns["executed"] else [_COUNTS]
-    missing += [f"{what} (ncu {option})" for short, (what, option) in _WANTED.items() if short not in counters]
+    missing += [
+        f"{what} (ncu {option})" for short, (what, option) in _METRICS["wanted"].items() if short not in counters
+    ]
     return Reported(
         program=program,
         call=KernelCall(
