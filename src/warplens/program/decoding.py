@@ -49,23 +49,27 @@ def _decoded(text: str) -> Instruction | None:
         return None
     guard, opcode, dotted, rest = match.groups()
     predicates, modifiers, kind = _head(guard, opcode, dotted)
-    parts = [part for part in split_operands((rest or "").partition("(*")[0].strip()) if part]
-    found = [parse_operand(part) for part in parts[:_MOST_OPERANDS]]
-    operands, shapes = tuple([operand for operand, _, _ in found]), tuple([shape for _, shape, _ in found])
+    parts = split_operands(rest.partition("(*")[0].strip()) if rest else []
+    found = [parse_operand(part) for part in parts[:_MOST_OPERANDS] if part]
+    operands, shapes, registers = tuple(zip(*found, strict=True)) if found else ((), (), ())
     read, written = accesses(opcode, modifiers, shapes, components(operands) if opcode in TEXTURE else 0)
-    reads, writes = list(predicates), list[str]()
-    for registers, used in ((reads, read), (writes, written)):
-        for position, widths in used:
-            names = found[position][2]
-            registers += group(names, widths) if widths else names
+    reads, writes = predicates, tuple[str, ...]()
+    for position, widths in read:
+        reads += group(registers[position], widths) if widths else registers[position]
+    for position, widths in written:
+        writes += group(registers[position], widths) if widths else registers[position]
     if opcode in ("P2R", "UP2UR"):
         reads += by_mask(operands)
     elif opcode in ("R2P", "UR2UP"):
         writes += by_mask(operands)
+    guard = f"@{guard}" if guard else ""
     return Instruction(
-        text, opcode, kind, tuple(dict.fromkeys(writes)), tuple(dict.fromkeys(reads)), modifiers=modifiers,
-        guard=f"@{guard}" if guard else "", operands=operands,
-    )  # fmt: skip
+        text, opcode, kind, _once(writes), _once(reads), modifiers=modifiers, guard=guard, operands=operands
+    )
+
+
+def _once(names: tuple[str, ...]) -> tuple[str, ...]:
+    return names if len(names) < 2 or len(set(names)) == len(names) else tuple(dict.fromkeys(names))
 
 
 @lru_cache(maxsize=16384)

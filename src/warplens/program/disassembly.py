@@ -22,7 +22,11 @@ from warplens.program.encoding import Calls
 from warplens.program.instruction import Control, Instruction, Operand
 from warplens.program.program import Program
 
-# What a row begins with, an offset, a source line, or a label.
+# What nvdisasm writes for an instruction since Volta, two whole rows of it: offset, text, low and high word.
+_PAIR = re.compile(
+    r"^ +/\*([0-9a-f]{4,8})\*/([ -:<-z|}~]*); +/\* 0x([0-9a-f]{16}) \*/\n +/\* 0x([0-9a-f]{16}) \*/\n", re.M
+)
+# Any other row: what it begins with, an offset, a source line, or a label.
 _ROW = re.compile(r'\s*(?:/\*([0-9a-f]{4,8})\*/|//## File "(.*?)", line (\d+)( inlined)?|([\w.$]+):(?=\s|$))')
 _OFFSET = re.compile(r"\s*/\*([0-9a-f]{4,8})\*/")
 _WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
@@ -46,13 +50,18 @@ _JUMPS = frozenset((
 def parse_disassembly(text: str) -> list[Program]:
     """Parse the text of a disassembler into programs without resources, one per code section."""
     found: list[_Reader] = [_Reader("listing", "")]
-    for row in text.splitlines():
-        if not row or found[-1].read(row):
-            continue
-        section, target = _SECTION.match(row), _TARGET.match(row)
-        if section or target:
-            name = (section.group(1) or section.group(2)) if section else "listing"
-            found.append(_Reader(name, target.group(1) if target else found[-1].arch))
+    *pairs, last = _PAIR.split(text)
+    for rows, *pair in [*zip(*[iter(pairs)] * 5, strict=True), (last,)]:
+        for row in rows.splitlines():
+            if not row or found[-1].read(row):
+                continue
+            section, target = _SECTION.match(row), _TARGET.match(row)
+            if section or target:
+                name = (section.group(1) or section.group(2)) if section else "listing"
+                found.append(_Reader(name, target.group(1) if target else found[-1].arch))
+        if pair:
+            offset, code, low, high = pair
+            found[-1].add(int(offset, 16), code.strip(), low, high)
     decoded = decode_texts([row[1] for reader in found for row in reader.rows])
     programs = [reader.program(decoded) for reader in found]
     return [program for program in programs if program.instructions]

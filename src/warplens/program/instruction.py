@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from warplens.core.files import read_toml
 from warplens.machine.tables import InstructionClass
@@ -147,6 +148,10 @@ Parsed = tuple[Operand, str, tuple[str, ...]]
 def parse_operand(text: str) -> Parsed:
     """Parse one operand; groups are not yet spelled out."""
     if "[" in text or text.startswith("c."):
+        offset = _OFFSET.search(text)
+        if offset and offset.end() == len(text):  # an address is known once it is without the offset
+            operand, shape, names = parse_operand(text[: offset.start()] + "]")
+            return replace(operand, text=text), shape, names
         return _bracketed(text)
     simple = _DECORATED.fullmatch(text)
     if simple:
