@@ -233,7 +233,7 @@ def demangled(names: list[str]) -> dict[str, str]:
     _known.update({name: _demangled(name) for name in set(new).difference(hard)})
     if hard:
         asked = "".join(json.dumps(n) + "\n" for n in hard).encode()
-        _, out = toolchain.serve("program.kernel_names", asked, _LIMIT_SECONDS)
+        _, out = toolchain.serve("program.declarations", asked, _LIMIT_SECONDS)
         done = map(json.loads, out.split(b"\n")[:-1])
         _known.update({name: next(done, name) for name in hard})
     return {name: _known[name] for name in names}

@@ -95,7 +95,7 @@ def _access(x: Instruction, i: int, profile: Profile, warps: int, l2_hits: float
     if space == "shared":
         wavefronts = max(1.0, count["wavefronts"] / requests)
         bytes_each = min(bytes_each, 4 * wavefronts)  # threads that ask for the same need fewer than their width says
-        degree = wavefronts / max(1.0, bytes_each / 4)  # of its width (`memory_access.wavefronts`)
+        degree = wavefronts / max(1.0, bytes_each / 4)  # of its width (`workload.wavefronts`)
         return Access(requests / warps, "shared", kind, bytes_each, conflict_degree=round(degree, 3))  # type: ignore[arg-type]
     if count.get("transactions"):  # an old machine's own rules
         each, moved = count["transactions"] / requests, count["moved_bytes"] / count["transactions"]
