@@ -1,10 +1,11 @@
-"""Declarations in CUDA source: kernels with their parameters, and structures with their members.
+"""Names and types as people write them: declarations in CUDA source, types of PTX entries, names of kernels.
 
-Macros and template arguments are not expanded: types come from the compiler, and from here the names that it does not
-keep.
+Macros and template arguments are not expanded: types come from the compiler, and from source the names that it does not
+keep. Every pattern has a bound on what it spans, and reads runs of blanks as one: time grows with the length of the
+source, whatever is in it.
 
-Every pattern has a bound on what it spans, and reads runs of blanks as one: time grows with the length of the source,
-whatever is in it.
+A mangled name of 250 characters can stand for one of gigabytes. Names that might are demangled in a process of
+its own, with a limit; a name that takes longer stays mangled.
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ _STRUCTURE = re.compile(r"\bstruct (?:(?:__align__|alignas) ?\([^)]{0,400}+\) ?)
 _ALIAS = re.compile(r"\btypedef struct ?\w*+ ?\{([^{}]*+)\} ?(\w++) ?;")
 _VARIABLE = re.compile(r"\b__(?:constant|device)__ ((?:[\w:]++ ){1,12})(\w++) ?([\[;=])")
 _MOST_ELEMENTS = 64  # of an array in a structure: a longer one is not given element by element
+_LONGEST_NAME = 4000  # characters; a longer name stays mangled
+_REFERENCE = re.compile(r"[ST][0-9A-Z]*_")  # may repeat all that is before it
+_MOST_REFERENCES = 36
+_LIMIT_SECONDS = 1.0
+_known: dict[str, str] = {}
 
 
 class Kernel(Struct, frozen=True):
@@ -214,13 +220,6 @@ def shared_extent(body: str, long: str, text: str) -> int | None:
     return number if number and number < 100_000 else None
 
 
-_LONGEST = 4000  # characters; a longer name stays mangled
-_REFERENCE = re.compile(r"[ST][0-9A-Z]*_")  # may repeat all that is before it
-_MOST_REFERENCES = 36
-_LIMIT_SECONDS = 1.0
-_known: dict[str, str] = {}
-
-
 def demangle(name: str) -> str:
     """Return a C++ symbol as people write it; a name that is none comes back as it is."""
     return demangled([name])[name]
@@ -312,4 +311,4 @@ def _demangled(name: str) -> str:
         return name
     text = (ctypes.cast(pointer, ctypes.c_char_p).value or b"").decode("utf-8", "replace")
     library.free(pointer)
-    return text if len(text) <= _LONGEST else name
+    return text if len(text) <= _LONGEST_NAME else name
