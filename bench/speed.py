@@ -66,7 +66,7 @@ def decodings() -> list[tuple[str, int, float]]:
 
     files = sorted((Path(__file__).parents[1] / "data").rglob("*.cubin"))
     try:
-        texts = {file.name: toolchain.run("nvdisasm", "-c", "-g", "-hex", file, limit_bytes=1 << 30) for file in files}
+        texts = {file.name: toolchain.run("nvdisasm", "-c", "-g", "-hex", file) for file in files}
     except WarplensError:
         return []
     layers = ("warplens.program", "warplens.workload")
@@ -80,7 +80,7 @@ def decodings() -> list[tuple[str, int, float]]:
                 if function.__name__ not in tables:
                     function.cache_clear()
             start = time.process_time()
-            programs = [load.program_of(function, "bench") for function in disassembly.parse_disassembly(text)]
+            programs = [load.without_padding(function, "bench") for function in disassembly.parse_disassembly(text)]
             best[name] = min(best[name], time.process_time() - start)
             counts[name] = sum(len(program.instructions) for program in programs)
     return [(name, counts[name], best[name]) for name in texts]

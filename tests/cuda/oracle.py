@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from warplens.program import toolchain
-from warplens.program.disassembly import Function
 from warplens.program.encoding import WORD_BYTES
+from warplens.program.program import Program
 
 _BANKS = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}
 Graph = tuple[set[tuple[int, int]], set[tuple[int, int]]]
@@ -68,7 +68,7 @@ def _columns(header: list[str]) -> dict[int, str]:
     return columns
 
 
-def blocks_and_edges(cubin: Path, functions: list[Function]) -> dict[str, Graph]:
+def blocks_and_edges(cubin: Path, functions: list[Program]) -> dict[str, Graph]:
     """Return, by code section, the blocks (first and last offset) and the edges (first offsets)."""
     text = toolchain.run("nvdisasm", "-c", "-bbcfg", "-poff", cubin)
     by_name = {f.name: f for f in functions}

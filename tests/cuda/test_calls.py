@@ -14,7 +14,7 @@ import pytest
 import warplens as wl
 from warplens.cli import main
 from warplens.core.errors import RefusedSource, WarplensError
-from warplens.program.compiler_options import Options
+from warplens.program.compile import Options
 from warplens.program.declarations import ptx_types
 from warplens.workload.command_line import Flags, call_of, changed
 from warplens.workload.interface import Interface, Parameter, interfaces

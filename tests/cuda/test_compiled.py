@@ -15,7 +15,7 @@ from warplens.core.cache import Cache
 from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
 from warplens.program import Options, compile, nvrtc
-from warplens.program import compile_cache as compiled
+from warplens.program import load as compiled
 from warplens.program.load import load_traced
 from warplens.program.program import Program
 from warplens.tuner import points

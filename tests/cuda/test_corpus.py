@@ -11,11 +11,10 @@ from msgspec.structs import replace
 from warplens.program import toolchain
 from warplens.program.control_flow import flow_graph
 from warplens.program.cubin import parse_cubin
-from warplens.program.decoding import decode_text
-from warplens.program.disassembly import Function, control_of, parse_disassembly
-from warplens.program.instruction import Control, Instruction
-from warplens.program.load import program_of
-from warplens.program.operands import parse_operand
+from warplens.program.decoding import decode_texts
+from warplens.program.disassembly import control_of, parse_disassembly
+from warplens.program.instruction import Control, Instruction, parse_operand
+from warplens.program.load import without_padding
 from warplens.program.program import Program
 from warplens.program.register_use import accesses
 
@@ -85,7 +84,7 @@ def test_operands_flow_and_scoreboards(sources: list[Path], arch: str, tmp_path:
     assert sum(len(f.instructions) for f in functions) >= sum(SIZES[source.stem][1] for source in sources)
     _check_reading(text, functions)
     for function in functions:
-        program = program_of(function, "corpus.cu")
+        program = without_padding(function, "corpus.cu")
         _check_operands(program, marks)
         _check_shapes(program)
         _check_flow(program, graph[function.name])
@@ -93,7 +92,7 @@ def test_operands_flow_and_scoreboards(sources: list[Path], arch: str, tmp_path:
         assert not [i for i in program.instructions if i.kind == "other"], "an opcode without a class"
 
 
-def _check_reading(text: str, functions: list[Function]) -> None:
+def _check_reading(text: str, functions: list[Program]) -> None:
     """Rows read in pairs, and one by one: those that have live ranges behind them are no pairs."""
     plain, count = re.subn(r"(?m)(?<![ \t])[ \t]*+//[ \t|+].*$", "", text)
     assert count > len(text.splitlines()) / 2
@@ -202,8 +201,8 @@ def test_a_control_field_read_one_bit_off_is_noticed(tmp_path: Path) -> None:
     text = toolchain.run("nvdisasm", "-c", "-hex", file)
     upper = re.compile(r"(?m)^( +/\* 0x)([0-9a-f]{16})(?= \*/$)")
     shifted = upper.sub(lambda found: f"{found[1]}{int(found[2], 16) >> 1:016x}", text)
-    assert not unguarded(program_of(parse_disassembly(text)[0], "x"))
-    assert unguarded(program_of(parse_disassembly(shifted)[0], "x"))
+    assert not unguarded(without_padding(parse_disassembly(text)[0], "x"))
+    assert unguarded(without_padding(parse_disassembly(shifted)[0], "x"))
     assert control_of("000fe2").stall == 1  # LDC R1, c[0x0][0x28] as published by nvdisasm -hex
 
 
@@ -219,7 +218,7 @@ def test_a_wait_behind_a_branch(waits: int, wrong: int) -> None:
         ("@P0 BRA 0x20", 64, free),
         ("EXIT", 80, free),
     ]
-    made = [(decode_text(text), offset, control) for text, offset, control in code]
+    made = [(decode_texts([text]).get(text), offset, control) for text, offset, control in code]
     targets = {16: 32, 64: 32}
     rows = [replace(i, offset=at, control=c, target=targets.get(at)) for i, at, c in made if i is not None]
     assert len(unguarded(Program("f", "f", "sm_90", rows))) == wrong

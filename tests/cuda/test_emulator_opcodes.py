@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from warplens.emulator.decode import decode
 from warplens.program import toolchain
-from warplens.program.cubin import parse_cubin
+from warplens.program.cubin import link, parse_cubin
 from warplens.program.disassembly import parse_disassembly
-from warplens.program.linking import link
-from warplens.program.load import program_of
 
 from .corpus import CORPUS, compiled
 
@@ -52,7 +49,7 @@ def _unknown(sources: list[Path], arch: str, folder: Path) -> set[str]:
     cubin = parse_cubin(file.read_bytes(), file.name)
     found: set[str] = set()
     for function in parse_disassembly(toolchain.run("nvdisasm", "-c", "-hex", file)):
-        program = replace(program_of(function, "corpus.cu"), symbols=link(cubin, function.name).symbols)
+        program = link(function, cubin)
         found |= {_key(name) for name in decode(program).unknown}
     return found
 

@@ -16,8 +16,7 @@ from warplens.laboratory.encoding import learn, nvdisasm
 from warplens.program import Options, encoding, list_kernels, load_program, toolchain
 from warplens.program.compile import compile_file
 from warplens.program.cubin import parse_cubin
-from warplens.program.encoding import OPCODE, WORD_BYTES, Writer, writer
-from warplens.program.line_table import UnknownTable, source_lines
+from warplens.program.encoding import OPCODE, WORD_BYTES, UnknownTable, Writer, source_lines, writer
 
 from .corpus import TOGETHER, compiled, parts
 

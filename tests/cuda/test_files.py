@@ -21,7 +21,7 @@ from warplens.core import processes
 from warplens.core.errors import WarplensError
 from warplens.program import Options, list_kernels, load_program, nvrtc, toolchain
 from warplens.program.control_flow import flow_graph
-from warplens.program.kernel_names import choose, demangled
+from warplens.program.declarations import choose, demangled
 from warplens.workload.launch import KernelCall
 
 pytestmark = pytest.mark.cuda

@@ -11,7 +11,7 @@ import pytest
 from warplens.cli import main
 from warplens.core.errors import RefusedSource, WarplensError
 from warplens.program import Options, load_program
-from warplens.program import compiler_options as flags
+from warplens.program import compile as flags
 from warplens.program.compile import shown_message
 
 pytestmark = pytest.mark.cuda

@@ -104,7 +104,7 @@ def test_the_cache_spares_work_and_knows_what_changes_it(tmp_path: Path, monkeyp
 
         return noted
 
-    monkeypatch.setattr("warplens.program.compile_cache.load_traced", counted("compile", load_traced))
+    monkeypatch.setattr("warplens.program.load.load_traced", counted("compile", load_traced))
     monkeypatch.setattr(profiler, "profile", counted("emulate", profiler.profile))
 
     def again(machine: Any = gpu, folder: str = "cache") -> tuple[Any, list[str]]:

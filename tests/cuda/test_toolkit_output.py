@@ -14,7 +14,7 @@ from warplens.core.errors import FileError
 from warplens.program import Options, load_program, toolchain
 from warplens.program.compile import compile_file
 from warplens.program.cubin import Cubin, parse_cubin
-from warplens.program.line_table import UnknownTable, source_lines
+from warplens.program.encoding import UnknownTable, source_lines
 from warplens.program.program import Program
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]

@@ -14,7 +14,7 @@ import pytest
 from warplens.cli import main
 from warplens.core.errors import WarplensError
 from warplens.program import Options, load_program, toolchain
-from warplens.program import nvrtc_process as nvrtc_compile
+from warplens.program import nvrtc as nvrtc_compile
 from warplens.program.compile import assemble
 
 pytestmark = [
@@ -58,7 +58,7 @@ def by(source: Path, toolkit: str | None = None) -> str:
 def test_the_installed_toolkit_comes_before_the_wheels(
     source: Path, toolkit: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release = toolchain.wheels().version("nvcc", "nvidia-cuda-nvcc")
+    release = toolchain.wheels().version("nvcc")
     own = f"nvcc {release} of {toolkit}"
     assert re.fullmatch(r"NVRTC \d+\.\d+ \(wheel\)", by(source))
     for name in ("CUDA_PATH", "CUDA_HOME"):
@@ -160,7 +160,7 @@ def test_every_command_that_compiles_takes_a_toolkit(
 
 def test_nvrtc_finds_its_builtins(tmp_path: Path) -> None:
     """NVRTC 13.0 loads them by their name alone, and did not find them beside itself."""
-    library = toolchain.wheels().nvrtc()
+    library = toolchain.wheels().tool("NVRTC")
     assert library is not None
     nvrtc_compile._load_builtins(str(library))
     assert "libnvrtc-builtins.so" in Path("/proc/self/maps").read_text()

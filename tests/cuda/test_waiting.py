@@ -1,4 +1,4 @@
-"""Blocks that take their work from a counter are told from those that only count (`program/waiting.py`)."""
+"""Blocks that take their work from a counter are told from those that only count (`program/dataflow.py`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from warplens import api
 from warplens.program import Options, list_kernels, load_program
-from warplens.program.waiting import counter
+from warplens.program.dataflow import counter
 
 SOURCE = """
 extern "C" __global__ void alone(int n, int *next, float *x) {

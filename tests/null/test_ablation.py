@@ -17,7 +17,7 @@ ROOMS = (
     "models/warplens",
     "emulator",
     "program/lone_warp.py",
-    "workload/memory_access.py",
+    "workload/workload.py",
 )  # what reads a machine for our model
 TABLES = ("operations", "tensor", "atomics", "bandwidth")  # whose entries are read by name
 

@@ -44,7 +44,7 @@ from warplens.report.page.curves import occupancy_curve
 from warplens.report.side_by_side import gpus
 from warplens.report.terminal import console, headline
 from warplens.workload import Workload
-from warplens.workload.profile import Crowding, Fewer, Profile
+from warplens.workload.profile import Fewer, L1Contention, Profile
 
 GPU = wl.load_machine("h200")
 CALL = wl.load_launch(Path(__file__).parents[2] / "examples" / "saxpy.toml")
@@ -262,7 +262,7 @@ def test_remedies_for_which_the_code_is_too_long_are_said_not_to_be_tried() -> N
 
 def test_a_stored_workload_without_counts_for_fewer_blocks_says_so() -> None:
     workload, profile = counted("svm_naive")
-    older = workload.with_values(profile=replace(profile, crowding=None))
+    older = workload.with_values(profile=replace(profile, l1_contention=None))
     found = wl.advise(older, GPU, simulated=0).named("lower-occupancy")
     assert found is not None and not found.helps
     assert found.reason == "what L1 keeps for fewer blocks was not counted; `warplens analyze` counts it"
@@ -278,12 +278,12 @@ def test_fewer_blocks_take_the_hits_that_were_counted_for_them() -> None:
     fewer = [
         Fewer(blocks_per_sm=n, l1_bytes=1e5 * n, accesses=accesses, counts=all_hit, traffic=traffic) for n in (8, 4)
     ]
-    known = Crowding(lost_share=0.9, times_l1=3.0, l2_sectors=before.total("l2_sectors"), fewer=fewer)
-    crowded = workload.with_values(profile=replace(before, crowding=known))
+    known = L1Contention(lost_share=0.9, times_l1=3.0, l2_sectors=before.total("l2_sectors"), fewer=fewer)
+    crowded = workload.with_values(profile=replace(before, l1_contention=known))
     assert with_fewer(workload, 4) == workload and with_fewer(crowded, 12) == crowded  # nothing was counted for these
     for blocks, counted_for in ((8, 8), (5, 8), (4, 4), (1, 4)):
         made = profile(with_fewer(crowded, blocks))
-        assert made.l1_bytes == 1e5 * counted_for and made.crowding is None
+        assert made.l1_bytes == 1e5 * counted_for and made.l1_contention is None
         assert made.l1_hit_share == 1 and made.total("executed") == before.total("executed")
         assert {t.l2_read_bytes for t in made.traffic} == {1.0}
     changed = crowded.with_values(profile=replace(profile(crowded), counts=profile(with_fewer(crowded, 4)).counts))
@@ -293,7 +293,9 @@ def test_fewer_blocks_take_the_hits_that_were_counted_for_them() -> None:
     assert isinstance(side_by_side, Proposal) and len(side_by_side.workload.code) > len(workload.code)
     made = profile(with_fewer(side_by_side.workload, 4))  # of copies together what was counted of the access
     assert made.total("l1_hit_sectors") == pytest.approx(made.total("sectors")) and made.total("l2_sectors") == 0
-    assert profile(regrouped(crowded, 2)).crowding is None and profile(fewer_blocks(crowded, 2)).crowding is None
+    assert (
+        profile(regrouped(crowded, 2)).l1_contention is None and profile(fewer_blocks(crowded, 2)).l1_contention is None
+    )
     found = wl.advise(crowded, GPU, simulated=0).named("lower-occupancy")
     assert found is not None and found.changes["blocks_per_sm"] in (8, 4) and "100% L1 hits" in found.title
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from warplens.program.decoding import decode_text, decode_texts
+from warplens.program.decoding import decode_texts
 from warplens.program.disassembly import parse_disassembly
-from warplens.program.operands import parse_operand
+from warplens.program.instruction import parse_operand
 from warplens.program.register_use import accesses
 
 # text, reads, writes
@@ -54,7 +54,7 @@ INSTRUCTIONS = [
 
 @pytest.mark.parametrize(("text", "reads", "writes"), INSTRUCTIONS)
 def test_what_is_read_and_written(text: str, reads: str, writes: str) -> None:
-    found = decode_text(text)
+    found = decode_texts([text]).get(text)
     assert found is not None
     assert (found.reads, found.writes) == (tuple(reads.split()), tuple(writes.split()))
     assert len(set(found.reads)) == len(found.reads)
@@ -69,11 +69,11 @@ def test_other_numbers_in_the_same_shape(text: str, reads: str, writes: str) -> 
     def moved(text: str) -> str:
         return re.sub(r"(?<![A-Za-z0-9_.$])((?:UR|UP|SB|R|P|B))(\d+)\b", lambda m: f"{m[1]}{int(m[2]) + 8}", text)
 
-    decode_text(text)
+    decode_texts([text]).get(text)
     sibling = moved(text)
     if "+0x10]" in sibling:
         sibling = sibling.replace("+0x10]", "+-0xfe0]")
-    found = decode_text(sibling)
+    found = decode_texts([sibling]).get(sibling)
     assert found is not None and found.text == sibling
     assert (found.reads, found.writes) == (tuple(moved(reads).split()), tuple(moved(writes).split()))
     assert all(operand.text in sibling for operand in found.operands)
@@ -81,7 +81,7 @@ def test_other_numbers_in_the_same_shape(text: str, reads: str, writes: str) -> 
 
 @pytest.mark.parametrize(("text", "reads", "writes"), INSTRUCTIONS)
 def test_the_rules_see_in_a_shape_what_they_see_in_the_operand(text: str, reads: str, writes: str) -> None:
-    found = decode_text(text)
+    found = decode_texts([text]).get(text)
     assert found is not None
     texts = tuple(operand.text for operand in found.operands)
     shapes = tuple(parse_operand(one)[1] for one in texts)
@@ -112,13 +112,13 @@ def test_texts_together_and_one_by_one(odd: str) -> None:
     """Operands laid end to end are divided as those of one text are, also where one text is not written evenly."""
     texts = [*(text for text, _, _ in INSTRUCTIONS), odd, "EXIT"]
     found = decode_texts(texts)
-    assert list(found) == [text for text in dict.fromkeys(texts) if decode_text(text) is not None]
-    assert all(instruction == decode_text(text) for text, instruction in found.items())
+    assert list(found) == [text for text in dict.fromkeys(texts) if decode_texts([text]).get(text) is not None]
+    assert all(instruction == decode_texts([text]).get(text) for text, instruction in found.items())
 
 
 def test_operands_that_are_not_written_evenly() -> None:
     for text in ("FADD R1,R2, R3", "FADD  R1 ,  R2 , R3", "FADD\tR1, , R2,\tR3", "FADD , R1, R2, R3, "):
-        found = decode_text(text)
+        found = decode_texts([text]).get(text)
         assert found is not None and (found.writes, found.reads) == (("R1",), ("R2", "R3")), text
         assert [operand.text for operand in found.operands] == ["R1", "R2", "R3"]
 

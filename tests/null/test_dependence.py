@@ -9,7 +9,7 @@ import pytest
 from warplens.machine import load_machine
 from warplens.program import load_program
 from warplens.program.control_flow import Flow
-from warplens.program.dependence import Edge
+from warplens.program.dataflow import Edge
 from warplens.program.instruction import Instruction
 from warplens.program.program import Program
 from warplens.program.static_analysis import StaticAnalysis, static_analysis
@@ -71,11 +71,6 @@ def test_edges_of_a_loop(tmp_path: Path) -> None:
         (4, 7, "R0", False), (3, 7, "R1", False), (9, 10, "R3", False),
     }  # fmt: skip
     assert _named(program, a.edges, "predicate") == {(5, 6, "P0", False)}
-    assert _named(program, a.edges, "memory") == set()  # the load and the store are in different blocks
-    barrier = _named(program, a.edges, "barrier")
-    assert (7, 8, "store shared", False) in barrier
-    assert (8, 9, "store shared", False) in barrier
-    assert (8, 10, "load global", False) in barrier
 
 
 def test_recurrence_and_steady_state_from_the_machine_file(tmp_path: Path) -> None:
@@ -126,21 +121,6 @@ def test_a_value_is_carried_by_the_loop_whose_back_edge_it_takes(tmp_path: Path)
     for loop in a.loops:
         for way in loop.paths:
             assert sum(step.cycles for step in way.critical_path) == pytest.approx(way.cycles)
-
-
-def test_memory_edges_keep_loads_apart_from_stores_only(tmp_path: Path) -> None:
-    text = """
-        /*0000*/ LDG.E R0, [R2.64] ;
-        /*0010*/ LDG.E R1, [R4.64] ;
-        /*0020*/ STG.E [R2.64], R1 ;
-        /*0030*/ LDG.E R6, [R4.64] ;
-        /*0040*/ LDS R7, [R6] ;
-        /*0050*/ EXIT ;
-"""
-    program, a = _analysed(text, tmp_path)
-    assert _named(program, a.edges, "memory") == {
-        (0, 2, "load global", False), (1, 2, "load global", False), (2, 3, "store global", False),
-    }  # fmt: skip
 
 
 def test_a_guarded_write_leaves_the_old_value(tmp_path: Path) -> None:

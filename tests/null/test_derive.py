@@ -17,8 +17,7 @@ from warplens.laboratory.derive import _KEPT, derive
 from warplens.laboratory.loaded_latency import derive_dram_latency, loaded_latency
 from warplens.laboratory.samples import Samples, counts, load
 from warplens.machine import Machine, list_machines, load_machine
-from warplens.machine.loader import load_file
-from warplens.machine.writer import toml_of
+from warplens.machine.loader import load_file, toml_of
 
 from . import journals
 from .fake_gpu import ATTRIBUTES

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 import warplens as wl
 from warplens.papers.validation.stored import data_file
+from warplens.program.decoding import parse_listing
 from warplens.program.instruction import Control, Instruction
-from warplens.program.listing import parse_listing
 from warplens.simulator.traffic import course_of, dram_seconds
 from warplens.workload.profile import COLUMNS, Path, Profile, Segment, Traffic
 

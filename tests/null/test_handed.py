@@ -18,7 +18,7 @@ from warplens.models.warplens import block_scheduling as hand_out
 from warplens.models.warplens.predict import cold_code_cycles
 from warplens.papers.validation.kernels import launches
 from warplens.simulator.simulation import simulate
-from warplens.workload.profiler_counts import own_writes
+from warplens.workload.ncu_report import own_writes
 from warplens.workload.workload import Workload
 
 DATA = Path(__file__).parents[2] / "data/experiments"

@@ -15,8 +15,8 @@ from warplens.papers.validation.stored import read
 from warplens.program.control_flow import flow_graph
 from warplens.program.program import Program
 from warplens.workload import Workload
+from warplens.workload.ncu_report import typical_path
 from warplens.workload.profile import Path, Profile
-from warplens.workload.profiler_counts import typical_path
 
 NAMES = {"executed": "executed", "sectors": "global_sectors", "wavefronts": "shared_wavefronts"}
 SOURCE = """==PROF== Connected to process 1

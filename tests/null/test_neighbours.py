@@ -9,7 +9,7 @@ from warplens.emulator import layout
 from warplens.emulator.footprint import Block, Footprint, Grid, How, Weighted, alone, reuse_of
 from warplens.emulator.traffic import Around, spread_hits
 from warplens.models.warplens.predict import schedule
-from warplens.program.listing import parse_listing
+from warplens.program.decoding import parse_listing
 from warplens.program.program import Program
 from warplens.workload.profile import Profile, Traffic
 

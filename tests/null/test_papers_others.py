@@ -12,8 +12,7 @@ from warplens.models.prediction import Prediction
 from warplens.models.published.lemeire import equation_1
 from warplens.papers.coalescing import coalesced_before_1_3, transactions_1_3
 from warplens.workload import load_workload, mix
-from warplens.workload.memory_access import sectors_and_lines, transactions
-from warplens.workload.workload import Access, Workload
+from warplens.workload.workload import Access, Workload, sectors_and_lines, transactions
 
 
 def value(p: Prediction, term: str) -> float:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from warplens.machine import load_machine
 from warplens.papers.validation.stored import data_file, read
-from warplens.program.decoding import decode_text, decode_texts
+from warplens.program.decoding import decode_texts
 from warplens.program.instruction import Control, Instruction, Operand
 from warplens.simulator import layout as at
 from warplens.simulator.code import Way
@@ -167,7 +167,7 @@ def test_an_instruction_reads_by_its_lanes() -> None:
      ("LOP3.LUT P0, RZ, R2, R3, RZ, 0xc0, !PT", ["R2", "R3"]), ("IADD3 R4, P0, R2, R3, RZ", ["R2", "R3"])],
 )  # fmt: skip
 def test_a_predicate_written_first_leaves_every_operand_its_lane(text: str, registers: list[str]) -> None:
-    x = decode_text(text)
+    x = decode_texts([text]).get(text)
     assert x is not None
     assert [r for _, operand in _lanes(x.opcode, x.operands) for r in operand.registers] == registers
 

@@ -14,7 +14,7 @@ import warplens as wl
 from tests.null.test_simulate import listing
 from warplens import api
 from warplens.machine import load_machine
-from warplens.machine.machine import InstructionClass
+from warplens.machine.tables import InstructionClass
 from warplens.models import predict
 from warplens.simulator import layout as at
 from warplens.simulator.code import Code, Step, Way

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from warplens.core.errors import FileError
-from warplens.program.triton import split_name
-from warplens.program.triton_source import extract, resolve
+from warplens.program.triton import extract, resolve, split_name
 from warplens.workload.compiled_call import specialise
 from warplens.workload.launch import KernelCall, load_launch, parse_launch
 

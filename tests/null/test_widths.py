@@ -14,9 +14,8 @@ from warplens.program import parse_listing
 from warplens.workload import Workload
 from warplens.workload.counted import _access
 from warplens.workload.loader import parse_workload
-from warplens.workload.memory_access import wavefronts
 from warplens.workload.profile import Profile
-from warplens.workload.workload import Access
+from warplens.workload.workload import Access, wavefronts
 
 NAMES = {"LDS": "lds", "LDS.64": "lds_64", "LDS.128": "lds_128", "STS": "sts", "STS.64": "sts_64", "STS.128": "sts_128"}
 
@@ -74,14 +73,14 @@ def test_a_node_of_a_graph_has_a_width() -> None:
 def test_all_registers_of_a_group_are_written_and_read() -> None:
     load, store, matrices = parse_listing("LDS.128 R4, [R9]\nSTG.E.64 [R2], R4\nLDSM.16.M88.2 R4, [R8]\n")
     assert load.writes == ("R4", "R5", "R6", "R7") and load.reads == ("R9",)
-    assert store.writes == () and store.reads == ("R2", "R4", "R5")
+    assert store.writes == () and store.reads == ("R2", "R3", "R4", "R5")  # .E: an address of 64 bits
     assert matrices.writes == ("R4", "R5")
 
 
 def test_data_of_an_atomic_are_groups_too() -> None:
     swap, add = parse_listing("ATOMS.CAS.64 R4, [R2], R6, R8\nRED.E.ADD.F64.RN [R2], R6 ; class=store\n")
     assert swap.writes == ("R4", "R5") and set(swap.reads) == {"R2", "R6", "R7", "R8", "R9"}
-    assert add.writes == () and set(add.reads) == {"R2", "R6", "R7"}
+    assert add.writes == () and set(add.reads) == {"R2", "R3", "R6", "R7"}
 
 
 def test_bytes_of_a_warp_move_no_whole_line() -> None:

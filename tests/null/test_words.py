@@ -21,11 +21,9 @@ PAGES = sorted(DOCS.rglob("*.md"))
 TO_DO = {
     "emulator",
     "laboratory",
-    "machine",
     "models",
     "papers",
     "simulator",
-    "workload",
 }
 ROOMS = sorted({p.relative_to(SOURCE).parts[0].removesuffix(".py") for p in SOURCE.rglob("*.py")} - {"__init__"})
 
@@ -35,7 +33,7 @@ NAMES = {
     "latch", "latches", "burst", "bursts", "laid", "handed", "drawn", "chance", "chances", "alike", "apart", "lives",
     "made", "crowding", "crowded", "eased", "brisk",
 }  # fmt: skip
-FILE_KEYS = {"bytes_apart"}  # of users' files
+FILE_KEYS = {"bytes_apart", "alike_warps", "sfu_place_cycles", "held_cycles"}  # of users' files
 OPENINGS = {"What", "Whether", "How", "Let", "Who"}
 PHRASES = [
     r"handed out|hands? out (the )?blocks",

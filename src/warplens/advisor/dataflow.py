@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from warplens.machine import KINDS
+from warplens.program.dataflow import idles
 from warplens.program.instruction import Instruction
-from warplens.program.waiting import idles
 from warplens.workload.profile import Segment
 
 ADDRESS_KINDS = frozenset(("int", "imul", "imul_wide", "uniform", "constant"))

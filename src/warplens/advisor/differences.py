@@ -22,7 +22,7 @@ from warplens.models.prediction import Prediction
 from warplens.models.residency import residency
 from warplens.simulator.overlay import checked, overlay
 from warplens.workload import Number
-from warplens.workload.unmodelled import texts
+from warplens.workload.counted import texts
 from warplens.workload.workload import Workload
 
 _SAME = 0.005  # of the time: a difference that is shown as 1.00x

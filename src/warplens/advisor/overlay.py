@@ -67,7 +67,7 @@ def with_fewer(workload: Workload, blocks_per_sm: int) -> Workload:
     """
     profile = workload.profile
     assert profile is not None
-    known = profile.crowding
+    known = profile.l1_contention
     found = [] if known is None else [f for f in known.fewer if f.blocks_per_sm >= blocks_per_sm]
     if known is None or not found or not known.fits(profile):
         return workload
@@ -79,7 +79,7 @@ def with_fewer(workload: Workload, blocks_per_sm: int) -> Workload:
     moved = {t.name: t for t in found[-1].traffic}
     fewer = with_traffic(with_counts(workload, new), lambda t: moved.get(t.name, t))
     assert fewer.profile is not None
-    return fewer.with_values(profile=replace(fewer.profile, crowding=None, l1_bytes=found[-1].l1_bytes))
+    return fewer.with_values(profile=replace(fewer.profile, l1_contention=None, l1_bytes=found[-1].l1_bytes))
 
 
 def _copies(code: Sequence[Instruction], profile: Profile, access: int) -> dict[int, float]:
@@ -119,7 +119,7 @@ def regrouped(workload: Workload, warps_per_block: int) -> Workload:
         blocks=rows,
         block_instructions=[n / ratio for n in profile.block_instructions],
         sampled=[(block, n / ratio) for block, n in profile.sampled],
-        crowding=None,
+        l1_contention=None,
     )
     return workload.with_values(
         profile=new,

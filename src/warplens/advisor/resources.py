@@ -11,7 +11,7 @@ from warplens.advisor.overlay import regrouped, with_fewer, with_instructions, w
 from warplens.advisor.rewrite import Trace, as_written, dropped, fewer_blocks, with_segments
 from warplens.machine.occupancy import step
 from warplens.program.instruction import Instruction
-from warplens.workload.profile import CROWDED, Crowding, Fewer, Segment
+from warplens.workload.profile import LEAST_LOST, Fewer, L1Contention, Segment
 
 _SIZES = (2, 4, 8, 16, 32)  # warps per block
 _LONGEST_PATH = 50_000  # instructions of a path whose live registers are counted
@@ -110,7 +110,7 @@ def _tied(case: Case) -> bool:
 
 def lower_occupancy(case: Case) -> Answer:
     """Fit fewer blocks on an SM, so that L1 keeps their data; the emulator counted the hits for fewer."""
-    now, known = case.occupancy, case.profile.crowding
+    now, known = case.occupancy, case.profile.l1_contention
     on_sm = min(now.blocks_per_sm, -(-case.profile.grid_blocks // int(case.machine.chip.sm_count)))
     if on_sm <= 1:
         return refused("one block per SM is the least")
@@ -125,10 +125,10 @@ def lower_occupancy(case: Case) -> Answer:
     return [_with_fewer(case, on_sm * now.warps_per_block, f) for f in known.fewer]
 
 
-def _no_contention(known: Crowding) -> str:
-    if known.crowded:
+def _no_contention(known: L1Contention) -> str:
+    if known.is_high:
         return "a block costs too much to be emulated again with fewer beside it"
-    if known.lost_share < CROWDED:
+    if known.lost_share < LEAST_LOST:
         return f"L1 keeps what blocks come back to: {known.lost_share:.0%} of what loads ask of L2 was there before"
     return f"blocks on an SM read {known.times_l1:.2g} times what L1 holds, which keeps most of so little more"
 

@@ -319,6 +319,6 @@ def fewer_blocks(workload: Workload, factor: float) -> Workload:
     share = blocks / profile.grid_blocks
     counts = {name: [share * x for x in values] for name, values in profile.counts.items()}
     return workload.with_values(
-        profile=replace(profile, grid_blocks=blocks, counts=counts, crowding=None),
+        profile=replace(profile, grid_blocks=blocks, counts=counts, l1_contention=None),
         launch=replace(launch, grid=float(blocks)),
     )

@@ -19,8 +19,8 @@ from warplens.workload import Workload, load_workload, ncu_report
 from warplens.workload.compiled_call import OLDEST
 from warplens.workload.counted import workload_of
 from warplens.workload.launch import KernelCall
+from warplens.workload.ncu_report import profile_of
 from warplens.workload.profile import Profile
-from warplens.workload.profiler_counts import profile_of
 
 DEFAULT_MACHINE = "h200"
 Effort = Literal["full", "fast", "exact"]  # how much of a grid is emulated; remedies cannot be judged by "fast"

@@ -21,9 +21,8 @@ from warplens.core.errors import WarplensError, nearest, refuse
 from warplens.core.file_kinds import CODE, kind_of, refusal
 from warplens.machine import Machine
 from warplens.program import Options
-from warplens.program.compile_cache import kept
-from warplens.program.kernel_names import choose
-from warplens.program.load import found_kernels, is_source, load_program
+from warplens.program.declarations import choose
+from warplens.program.load import found_kernels, is_source, kept, load_program
 from warplens.program.program import Program
 from warplens.program.triton import split_name
 from warplens.workload.command_line import Flags, call_of, changed

@@ -25,8 +25,8 @@ from warplens.program.program import Program, Resources
 from warplens.simulator import Simulation, SimulationOptions
 from warplens.simulator.simulation import simulate as _simulate
 from warplens.workload import Number, Workload, parse_workload
+from warplens.workload.counted import texts
 from warplens.workload.profile import Profile
-from warplens.workload.unmodelled import texts
 
 if TYPE_CHECKING:
     from warplens.advisor import Advised

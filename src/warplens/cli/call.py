@@ -25,7 +25,7 @@ _MOST_SHOWN = 8  # kernels of a file with their commands
 def options_of(args: argparse.Namespace) -> Options:
     """Return how to compile, for no architecture yet."""
     from warplens.api import Options
-    from warplens.program.compiler_options import split_flags
+    from warplens.program.compile import split_flags
 
     macros, folders, others = split_flags(args.flags)
     limit, includes = args.maxrregcount, [*args.includes, *folders]

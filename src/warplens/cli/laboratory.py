@@ -39,7 +39,7 @@ def machine_derive(args: argparse.Namespace) -> int:
     from warplens.core.files import write_whole
     from warplens.laboratory.derive import borrowed, derive
     from warplens.machine import load_machine
-    from warplens.machine.writer import toml_of
+    from warplens.machine.loader import toml_of
 
     journals = [args.journal, *args.more]
     base, also = load_machine(args.base) if args.base else None, tuple(map(Path, args.also))

@@ -40,7 +40,7 @@ from warplens.emulator.wavefronts import transactions_per_access
 from warplens.machine import Machine
 from warplens.program.program import Program
 from warplens.workload.launch import SCALAR_BYTES, KernelCall
-from warplens.workload.profile import COLUMNS, CROWDED, Crowding, Fewer, Profile, Traffic
+from warplens.workload.profile import COLUMNS, LEAST_LOST, Fewer, L1Contention, Profile, Traffic
 
 _WARM = 16  # times the size of L1: blocks that ask for more are run again without those before them
 _MOST_SAMPLED = 2000  # blocks of which the instructions are told one by one
@@ -69,7 +69,7 @@ def profile(
     made = profiler.run(exact)
     if early is not None:
         early(made)
-    return replace(made, crowding=profiler.crowding()) if effort.crowding else made
+    return replace(made, l1_contention=profiler.crowding()) if effort.crowding else made
 
 
 class _Profiler(Blocks):
@@ -225,21 +225,21 @@ class _Profiler(Blocks):
         spread_hits(self.program, seen.total, traffic, self.around)
         return traffic
 
-    def crowding(self) -> Crowding:
+    def crowding(self) -> L1Contention:
         """See what L1 loses of what the blocks of an SM come back to, and how fewer of them would fare."""
         assert self.ran is not None
         resident, seen, first = self.ran
         now, cost = self.runner.resident, max(1.0, float(self.lone[:, layout.EXECUTED].sum()))
         asked = float(seen.total[:, layout.L2_SECTORS].sum())
         if now == 1 or not self.runner.l1_bytes:
-            return Crowding(lost_share=0.0, times_l1=0.0, l2_sectors=asked)
+            return L1Contention(lost_share=0.0, times_l1=0.0, l2_sectors=asked)
         if seen.together is None:  # it ran on all SMs
             resident = self._together(self._on_one_sm(first, cost))
         lost, times_l1 = self._crowd(resident)
         asks = SECTOR_BYTES * float(self.lone[:, layout.SECTORS].sum()) / self.runner.l1_bytes  # a block, over L1
-        found = Crowding(lost_share=lost, times_l1=times_l1, l2_sectors=asked)
-        made, blocks = list[Fewer](), now if found.crowded and cost <= self.effort.resident else 1
-        while lost >= CROWDED and blocks > 1:
+        found = L1Contention(lost_share=lost, times_l1=times_l1, l2_sectors=asked)
+        made, blocks = list[Fewer](), now if found.is_high and cost <= self.effort.resident else 1
+        while lost >= LEAST_LOST and blocks > 1:
             blocks = -(-blocks // 2)
             self.runner.hold(blocks)
             again = self._together(self._on_one_sm(first, cost), warm=asks * blocks < _WARM)

@@ -50,7 +50,7 @@ from warplens.emulator.layout import (
     WORD,
 )
 from warplens.machine import Machine
-from warplens.workload.memory_access import transactions
+from warplens.workload.workload import transactions
 
 
 @inlined

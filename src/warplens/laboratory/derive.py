@@ -22,8 +22,8 @@ from warplens.laboratory.catalogue import STEPS
 from warplens.laboratory.journal import ENDINGS
 from warplens.laboratory.samples import Number, Samples, load
 from warplens.machine import Machine, list_machines
+from warplens.machine.loader import parsed, tree_of
 from warplens.machine.machine import Source
-from warplens.machine.writer import parsed, tree_of
 
 _UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # of samples that are not there
 

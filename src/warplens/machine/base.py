@@ -7,15 +7,17 @@ same one, and all that the base's file says of an SM is taken as it is.
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from warplens.core.units import unit_of
-from warplens.machine.machine import Machine
+from warplens.machine.machine import Machine, at_key
 
 _DIGITS = 4
 _CLOCK, _SMS, _PINS = "chip.clock_hz", "chip.sm_count", "memory.pin_bytes_per_second"
@@ -112,27 +114,25 @@ _OF_THE_SM = Rule("the same SM")
 
 def based(tree: dict[str, Any], base: Machine) -> dict[str, Any]:
     """Return the tree of a machine file with the numbers that it lacks taken from its base, each with its rule."""
-    filled: dict[str, Any] = _copy(tree)
+    filled = copy.deepcopy(tree)
     plain: dict[str, Any] = msgspec.to_builtins(base)
     same = tree.get("compute_capability") == base.compute_capability
-
-    def own(key: str) -> float | None:
-        return _value(filled, key)
-
-    def other(key: str) -> float | None:
-        return _value(plain, key)
 
     own_table = "latency_distribution" in tree  # as a whole, or none of it
     lacking = [key for key in base.sources if not (own_table and key.startswith("latency_distribution."))]
     for key in sorted(lacking, key=lambda key: (key not in _ANCHORS, key)):
         rule = _rule(key, same=same, measured=base.sources[key].source == "measured")
-        factor = rule.factor(own, other) if rule and _place(filled, key) is None else None
+        factor = (
+            rule.factor(partial(_value, filled), partial(_value, plain))
+            if rule and at_key(filled, key) is None
+            else None
+        )
         if rule is not None and factor is not None:
             ref = f"{base.id}, {rule.name}: {base.sources[key].ref}"
-            value, unit = _scaled(_place(plain, key), factor), base.sources[key].unit or unit_of(key.rpartition(".")[2])
+            value, unit = _scaled(at_key(plain, key), factor), base.sources[key].unit or unit_of(key.rpartition(".")[2])
             _put(filled, key.split("."), {"value": value, "unit": unit, "source": "derived", "ref": ref})
     for name, operation in base.operations.items():
-        found = _place(filled, f"operations.{name}")
+        found = at_key(filled, f"operations.{name}")
         if isinstance(found, dict) and operation.kind is not None:
             found.setdefault("kind", operation.kind)
     return filled
@@ -158,25 +158,9 @@ def _rule(key: str, *, same: bool, measured: bool) -> Rule | None:
     return found if measured else None
 
 
-def _copy(node: Any) -> Any:
-    if isinstance(node, dict):
-        return {key: _copy(value) for key, value in node.items()}
-    return [_copy(value) for value in node] if isinstance(node, list) else node
-
-
-def _place(tree: Any, dotted: str) -> Any:
-    """Return the value under a key, a quantity or a plain value; None where there is none."""
-    for part in dotted.split("."):
-        if isinstance(tree, list):
-            tree = tree[int(part)] if part.isdigit() and int(part) < len(tree) else None
-        else:
-            tree = tree.get(part) if isinstance(tree, dict) else None
-    return tree
-
-
 def _value(tree: Any, dotted: str) -> float | None:
     """Return the number under a key, of a file's tree or of plain tables; None where there is none."""
-    found = _place(tree, dotted)
+    found = at_key(tree, dotted)
     found = found.get("value") if isinstance(found, dict) else found
     return float(found) if isinstance(found, (int, float)) and found > 0 else None
 

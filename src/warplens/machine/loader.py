@@ -1,15 +1,17 @@
-"""Loader of machine files: TOML in which every number is `{ value, unit, source, ref }`, checked as it is read.
+"""Loader and writer of machine files: TOML in which every number is `{ value, unit, source, ref }`.
 
 Refused, with file and key: a bare number, a number without source or reference, a unit other than the one
-its field name carries, a value outside its physical range, an unknown key.
+its field name carries, a value outside its physical range, an unknown key. What is written is read back as the same
+machine.
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime
+import json
 import re
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ import msgspec
 from warplens.core.cache import computed_once
 from warplens.core.errors import FileError, WarplensError, nearest
 from warplens.core.file_kinds import expect
-from warplens.core.files import convert, parse_toml, read_text, read_toml
+from warplens.core.files import convert, read_toml
 from warplens.core.units import unit_of
 from warplens.machine.base import based
 from warplens.machine.machine import Machine, Source
@@ -27,6 +29,7 @@ from warplens.machine.machine import Machine, Source
 FOLDER = Path(__file__).parent / "files"
 _QUANTITY = {"value", "unit", "source", "ref", "date"}
 _FREE = {"format"}  # numbers about the file, not about the GPU
+_WIDTH_OF_LIST = 60  # of texts: a longer one is written a line each
 _CLOSE = 0.7  # names of GPUs are short: half the letters of mi300x are in sm_100
 
 
@@ -57,16 +60,6 @@ def _file(name: str | Path) -> Path | None:
         return Path(text)
     shipped = FOLDER / f"{text.lower()}.toml"
     return shipped if re.fullmatch(r"[\w.-]{1,80}", text) and shipped.is_file() else None
-
-
-def capability(name: str) -> str | None:
-    """Return a machine's compute capability, which stands before the first table: its numbers are not checked."""
-    path = _file(name)
-    if path is not None:
-        head = re.split(r"^\[", read_text(path), maxsplit=1, flags=re.MULTILINE)[0]
-        with contextlib.suppress(FileError, KeyError):
-            return str(parse_toml(head, str(path))["compute_capability"])
-    return load_machine(name).compute_capability
 
 
 @cache
@@ -172,3 +165,86 @@ def _unit(dotted: str) -> str:
 
 def _version(capability: str | None) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", capability or "0"))
+
+
+def tree_of(machine: Machine) -> dict[str, Any]:
+    """Return a machine as plain tables, without sources and without the fields that it does not have."""
+
+    def known(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {key: value for key, own in node.items() if (value := known(own)) not in (None, {}, [])}
+        return [known(value) for value in node] if isinstance(node, list) else node
+
+    found: dict[str, Any] = known({key: own for key, own in msgspec.to_builtins(machine).items() if key != "sources"})
+    return found
+
+
+def parsed(tree: dict[str, Any], sources: dict[str, Source], file: str) -> Machine:
+    """Return the Machine of plain tables and sources, checked as a file is."""
+    return parse(_quantities(tree, (), sources), file)
+
+
+def _quantities(node: Any, path: tuple[str, ...], sources: dict[str, Source]) -> Any:
+    key = ".".join(path)
+    if key in sources:
+        source = sources[key]
+        about = {"unit": source.unit or unit_of(path[-1]), "source": source.source, "ref": source.ref}
+        return {"value": node, **about, **({"date": source.date} if source.date else {})}
+    if isinstance(node, dict):
+        return {name: _quantities(value, (*path, name), sources) for name, value in node.items()}
+    if isinstance(node, list):
+        return [_quantities(value, (*path, str(i)), sources) for i, value in enumerate(node)]
+    return node
+
+
+def toml_of(machine: Machine, comment: str = "") -> str:
+    """Return the text of a machine's file."""
+    tree = _quantities(tree_of(machine), (), machine.sources)
+    head = [f"# {line}" for line in comment.splitlines()]
+    tables = {key: value for key, value in tree.items() if _is_table(value) or _is_tables(value)}
+    head += [f"{key} = {_value(value)}" for key, value in tree.items() if key not in tables]
+    parts = ["\n".join(head)]
+    for key, value in tables.items():
+        parts += ["\n".join(lines) for lines in _table((key,), value)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _is_table(node: Any) -> bool:
+    return isinstance(node, dict) and "value" not in node
+
+
+def _is_tables(node: Any) -> bool:
+    return isinstance(node, list) and bool(node) and all(_is_table(one) for one in node)
+
+
+def _table(path: tuple[str, ...], node: Any) -> Iterator[list[str]]:
+    """Yield the blocks of lines of a table: its own keys, then the tables within, `latency_to` as dotted keys."""
+    if isinstance(node, list):
+        for one in node:
+            yield [f"[[{'.'.join(path)}]]", *(f"{key} = {_value(value)}" for key, value in one.items())]
+        return
+    own = [f"{key} = {_value(value)}" for key, value in node.items() if not _is_table(value)]
+    for name, value in node.get("latency_to", {}).items():
+        own.append(f"latency_to.{name} = {_value(value)}")
+    if own:
+        yield [f"[{'.'.join(path)}]", *own]
+    for key, value in node.items():
+        if _is_table(value) and key != "latency_to":
+            yield from _table((*path, key), value)
+
+
+def _value(node: Any) -> str:
+    if isinstance(node, dict):
+        return "{ " + ", ".join(f"{key} = {_value(value)}" for key, value in node.items()) + " }"
+    if isinstance(node, list):
+        inside = ", ".join(_value(one) for one in node)
+        texts = node and isinstance(node[0], str) and len(inside) > _WIDTH_OF_LIST
+        return "[\n" + "".join(f"  {_value(one)},\n" for one in node) + "]" if texts else f"[{inside}]"
+    return _number(node) if isinstance(node, (int, float)) else json.dumps(node, ensure_ascii=False)
+
+
+def _number(value: float) -> str:
+    if value == int(value) and abs(value) < 1e9:
+        return str(int(value))
+    short = f"{value:.10g}"
+    return (short if float(short) == value else repr(float(value))).replace("e+", "e")

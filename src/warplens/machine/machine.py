@@ -2,100 +2,28 @@
 
 A model reads `machine.sm.schedulers` as a float; `machine.sources["sm.schedulers"]` says who measured or
 published it. A hypothetical GPU is the same machine with one field replaced (`machine.with_values`).
-Field names carry their unit (see `warplens.core.units`); the ranges here are what is physically possible, so
-that a slip of the decimal point does not get through.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
 
 from warplens.core.errors import MissingField, WarplensError
 from warplens.core.files import convert
-from warplens.machine.measured import (
-    Atomic,
-    Bandwidth,
-    ConstantCache,
-    InstructionCache,
-    LaunchCost,
-    Operation,
-    Packets,
-    RandomAccess,
-    Scattered,
-    Tensor,
-    Tlb,
-)
-from warplens.machine.papers import HongKim, Kothapalli, LemeireOperation, Printed, Sim
-from warplens.machine.quantities import (
-    Bytes,
-    BytesPerSecond,
-    Count,
-    Cycles,
-    FlopsPerSecond,
-    Fraction,
-    Hertz,
-    Interval,
-    OpsPerCycle,
-    Section,
-    Warps,
-)
-
-# What an instruction does, and so which hardware serves it. `KINDS` maps each class to its resource.
-KINDS: dict[str, str] = {
-    "fp32": "cuda cores",  # single-precision add, multiply, fused multiply-add
-    "int": "cuda cores",  # integer add, logic, move, compare, select, special-register read
-    "imul": "cuda cores",  # 32-bit integer multiply and multiply-add
-    "imul_wide": "cuda cores",  # products of 64 bits, or their upper half: addresses, divisions
-    "fdiv": "cuda cores",  # single-precision division (a sequence of instructions)
-    "idiv": "cuda cores",  # integer division (a sequence)
-    "imod": "cuda cores",  # integer modulo (a sequence)
-    "sfu": "sfu units",  # reciprocal square root, sine, exponential, ...
-    "fp64": "fp64 units",
-    "half": "cuda cores",  # packed half and bfloat16 arithmetic
-    "convert": "sfu units",  # conversions between number types, count and find bits
-    "tensor": "tensor cores",  # matrix multiply-accumulate
-    "uniform": "issue",  # the uniform datapath: one result for the whole warp
-    "shuffle": "shuffle",  # exchange between the lanes of a warp
-    "constant": "issue",  # loads from constant memory
-    "other": "issue",  # what we do not know
-    "shared": "shared memory",  # shared-memory access without bank conflicts
-    "shared_2way": "shared memory",  # the same with 2-way conflicts
-    "load": "memory system",  # global load, coalesced, missing in the caches
-    "load_random": "memory system",  # global load, every thread in another transaction
-    "store": "memory system",
-    "branch": "issue",
-    "barrier": "issue",
-    "exit": "issue",
-}
+from warplens.machine import papers, tables
+from warplens.machine.tables import KINDS, InstructionClass, InstructionTiming
 
 # A class without timing of its own is taken like the next one: all instructions that are not memory
 # accesses run on the CUDA cores with their latency (Volkov 2016 §3.8).
-_TAKEN_LIKE: dict[str, str] = {
-    "int": "fp32",
-    "imul": "int",
-    "imul_wide": "imul",
-    "half": "fp32",
-    "convert": "sfu",
-    "uniform": "int",
-    "shuffle": "shared",
-    "constant": "int",
-    "other": "int",
-    "exit": "int",
-    "branch": "int",
-    "barrier": "int",
-    "shared_2way": "shared",
-    "load_random": "load",
-    "store": "load",
-}
-
-if TYPE_CHECKING:
-    InstructionClass = str
-else:  # in files: one of KINDS, anything else is refused
-    InstructionClass = Literal[tuple(KINDS)]
+_TAKEN_LIKE = {
+    "int": "fp32", "imul": "int", "imul_wide": "imul", "half": "fp32", "convert": "sfu", "uniform": "int",
+    "shuffle": "shared", "constant": "int", "other": "int", "exit": "int", "branch": "int", "barrier": "int",
+    "shared_2way": "shared", "load_random": "load", "store": "load",
+}  # fmt: skip
 
 
 class Source(Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,171 +33,6 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True):
     source: Literal["measured", "vendor", "paper", "derived"]
     ref: Annotated[str, Meta(min_length=1)]
     date: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
-
-
-class Chip(Section, frozen=True):
-    """The device as a whole."""
-
-    sm_count: Count
-    clock_hz: Hertz
-    graphics_clock_hz: Hertz | None = None
-    tensor_clock_hz: Hertz | None = None
-    processing_elements: Count | None = None
-    peak_flops_per_second: FlopsPerSecond | None = None
-
-
-class Memory(Section, frozen=True):
-    """DRAM and the way to it. `sustained` is the best read rate seen in practice, `pin` the data sheet's."""
-
-    pin_bytes_per_second: BytesPerSecond | None = None
-    sustained_bytes_per_second: BytesPerSecond | None = None
-    capacity_bytes: Bytes | None = None
-    transaction_bytes: Bytes | None = None
-    coalesced_transactions: Count | None = None
-    extra_transaction_cycles: Cycles | None = None
-    mshrs_per_sm: Count | None = None
-    departure_coalesced_cycles: Cycles | None = None
-    departure_uncoalesced_cycles: Cycles | None = None
-    queued_loads_per_sm: Count | None = None
-    alike_warps: Warps | None = None
-
-
-class Cache(Section, frozen=True):
-    """The data caches in front of DRAM."""
-
-    l1_bytes: Bytes | None = None
-    l1_hit_bytes: Bytes | None = None
-    l1_latency_cycles: Cycles | None = None
-    l1_request_interval_cycles: Interval | None = None
-    l1_line_interval_cycles: Cycles | None = None
-    l1_conflict_interval_cycles: Cycles | None = None
-    l1_extra_line_cycles: Cycles | None = None
-    l2_bytes: Bytes | None = None
-    l2_partitions: Count | None = None
-    l2_dirty_bytes: Bytes | None = None
-    l2_pair_saving_fraction: Fraction | None = None
-    dram_bytes: Bytes | None = None
-    line_bytes: Bytes | None = None
-    sector_bytes: Bytes | None = None
-    l2_hit_bytes: Bytes | None = None
-    l2_hit_by_all_bytes: Bytes | None = None
-    l2_resident_bytes: Bytes | None = None
-    l2_latency_cycles: Cycles | None = None
-    l2_near_latency_cycles: Cycles | None = None
-    l2_far_latency_cycles: Cycles | None = None
-    l2_bytes_per_second: BytesPerSecond | None = None
-
-
-class Sm(Section, frozen=True):
-    """One streaming multiprocessor: what issues, what executes, and what a block may occupy."""
-
-    schedulers: Count
-    issue_interval_cycles: Interval
-    issue_width: Count
-    warps_max: Count
-    warp_size: Count = 32
-    warps_per_scheduler_max: Count | None = None
-    blocks_max: Count | None = None
-    threads_per_block_max: Count | None = None
-    registers: Count | None = None
-    register_unit: Count | None = None
-    register_scope: Literal["warp", "block"] = "warp"
-    registers_per_thread_max: Count | None = None
-    shared_bytes: Bytes | None = None
-    shared_per_block_max_bytes: Bytes | None = None
-    shared_unit_bytes: Bytes | None = None
-    shared_reserved_bytes: Annotated[float, Meta(ge=0, le=1e6)] | None = None
-    shared_steps_bytes: list[Annotated[float, Meta(ge=0, le=1e7)]] | None = None
-    barriers: Count | None = None
-    cuda_cores: Count | None = None
-    sfu_units: Count | None = None
-    fp64_units: Count | None = None
-    ilp_latency_cycles: Cycles | None = None
-    block_replacement_cycles: Cycles | None = None
-    block_replacement_per_warp_cycles: Cycles | None = None
-    block_exchange_cycles: Cycles | None = None
-    branch_taken_cycles: Cycles | None = None
-    branch_not_taken_cycles: Cycles | None = None
-    divergence_cycles: Cycles | None = None
-    barrier_cycles: Cycles | None = None
-    barrier_per_warp_cycles: Cycles | None = None
-    barrier_data_path_cycles: Cycles | None = None
-    reconverge_cycles: Cycles | None = None
-    reconverge_interval_cycles: Cycles | None = None
-    fence_cycles: Cycles | None = None
-    register_banks: Annotated[float, Meta(ge=2, le=2)] | None = None
-    queued_per_scheduler: Count | None = None
-    sfu_place_cycles: Cycles | None = None
-    issues_counted: Annotated[float, Meta(ge=1, le=1 << 20)] | None = None
-    issue_counts_cycles: Annotated[float, Meta(ge=1, le=7)] | None = None
-
-
-class SharedMemory(Section, frozen=True):
-    """The banks of shared memory."""
-
-    banks: Count
-    bank_bytes: Bytes
-    access_interval_cycles: Interval
-    conflict_cycles: Cycles | None = None
-    conflict_interval_cycles: Cycles | None = None
-
-
-class InstructionTiming(Section, frozen=True):
-    """How one class of instructions behaves: register dependency latency and peak rate."""
-
-    latency_cycles: Interval | None = None
-    latency_to: dict[InstructionClass, Cycles] = msgspec.field(default_factory=dict)
-    peak_ops_per_cycle_per_scheduler: OpsPerCycle | None = None
-    needed_warps_per_scheduler: Warps | None = None
-    ilp_latency_cycles: Cycles | None = None
-    read_cycles: Cycles | None = None
-    held_cycles: Cycles | None = None
-    issue_slots: Annotated[float, Meta(ge=0.1, le=1000)] | None = None
-    fitted_issue_slots: Annotated[float, Meta(ge=0.1, le=1000)] | None = None
-
-
-class ThroughputTable(Section, frozen=True):
-    """Measured throughput against occupancy, for models that read it off (Zhang & Owens)."""
-
-    warps_per_sm: list[Annotated[float, Meta(ge=0, le=1e4)]]
-    ops_per_cycle_per_sm: list[Annotated[float, Meta(ge=0, le=1e5)]]
-
-
-class Contention(Section, frozen=True):
-    """Mean memory latency against throughput x: a + b x / (c - x) [+ b2 x / (c2 - x)].
-
-    `written_cycles`: what a read waits in addition, times the share of c that is written.
-    """
-
-    a_cycles: Cycles
-    b_cycles: Cycles
-    c_bytes_per_second: BytesPerSecond
-    written_cycles: Cycles | None = None
-    b2_cycles: Cycles | None = None
-    c2_bytes_per_second: BytesPerSecond | None = None
-
-
-class StreamSaturation(Section, frozen=True):
-    """How much occupancy streaming reads need (Volkov Table 6.4)."""
-
-    linear_warps_per_scheduler: Warps
-    at_90_percent_warps_per_scheduler: Warps
-    at_95_percent_warps_per_scheduler: Warps
-    at_linear_fraction: Fraction
-
-
-class LatencyPercentiles(Section, frozen=True):
-    """The spread of single memory latencies at one throughput (Volkov Table 6.6)."""
-
-    throughput_bytes_per_second: BytesPerSecond
-    min_cycles: Cycles
-    p5_cycles: Cycles
-    p25_cycles: Cycles
-    p50_cycles: Cycles
-    p75_cycles: Cycles
-    p95_cycles: Cycles
-    max_cycles: Cycles
-    p99_cycles: Cycles | None = None
 
 
 class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
@@ -283,35 +46,35 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dic
     base: str | None = None
     aliases: list[str] = []
     notes: list[str] = []
-    chip: Chip
-    sm: Sm
-    memory: Memory = Memory()
-    cache: Cache = Cache()
-    shared_memory: SharedMemory | None = None
+    chip: tables.Chip
+    sm: tables.Sm
+    memory: tables.Memory = tables.Memory()
+    cache: tables.Cache = tables.Cache()
+    shared_memory: tables.SharedMemory | None = None
     instructions: dict[InstructionClass, InstructionTiming] = {}
-    throughput: dict[InstructionClass, ThroughputTable] = {}
-    contention: Contention | None = None
-    contention_refined: Contention | None = None
-    contention_l2: Contention | None = None
-    contention_l1: Contention | None = None
-    stream_saturation: StreamSaturation | None = None
-    latency_distribution: list[LatencyPercentiles] = []
-    operations: dict[str, Operation] = {}
-    tensor: dict[str, Tensor] = {}
-    atomics: dict[str, Atomic] = {}
-    bandwidth: dict[str, Bandwidth] = {}
-    random_access: RandomAccess = RandomAccess()
-    scattered: Scattered = Scattered()
-    packets: Packets = Packets()
-    launch: LaunchCost = LaunchCost()
-    instruction_cache: InstructionCache = InstructionCache()
-    constant_cache: ConstantCache = ConstantCache()
-    tlb: Tlb = Tlb()
-    hong_kim: HongKim | None = None
-    sim: Sim | None = None
-    kothapalli: Kothapalli | None = None
-    lemeire: dict[str, LemeireOperation] = {}
-    printed: Printed = Printed()
+    throughput: dict[InstructionClass, tables.ThroughputTable] = {}
+    contention: tables.Contention | None = None
+    contention_refined: tables.Contention | None = None
+    contention_l2: tables.Contention | None = None
+    contention_l1: tables.Contention | None = None
+    stream_saturation: tables.StreamSaturation | None = None
+    latency_distribution: list[tables.LatencyPercentiles] = []
+    operations: dict[str, tables.Operation] = {}
+    tensor: dict[str, tables.Tensor] = {}
+    atomics: dict[str, tables.Atomic] = {}
+    bandwidth: dict[str, tables.Bandwidth] = {}
+    random_access: tables.RandomAccess = tables.RandomAccess()
+    scattered: tables.Scattered = tables.Scattered()
+    packets: tables.Packets = tables.Packets()
+    launch: tables.LaunchCost = tables.LaunchCost()
+    instruction_cache: tables.InstructionCache = tables.InstructionCache()
+    constant_cache: tables.ConstantCache = tables.ConstantCache()
+    tlb: tables.Tlb = tables.Tlb()
+    hong_kim: papers.HongKim | None = None
+    sim: papers.Sim | None = None
+    kothapalli: papers.Kothapalli | None = None
+    lemeire: dict[str, papers.LemeireOperation] = {}
+    printed: papers.Printed = papers.Printed()
     sources: dict[str, Source] = {}
 
     def with_values(self, **values: Any) -> Self:
@@ -425,3 +188,13 @@ def _replaced(thing: Any, keys: list[str], value: Any) -> Any:
         raise WarplensError(f"{type(thing).__name__} has no field {head!r}")
     new = _replaced(getattr(thing, head), rest, value) if rest else value
     return msgspec.structs.replace(thing, **{head: new})
+
+
+def at_key(thing: Any, dotted: str) -> Any:
+    """Return what is under a key such as `latency_distribution.0.p50_cycles`, of tables or a tree; None: nothing."""
+    for part in dotted.split("."):
+        if isinstance(thing, list):
+            thing = thing[int(part)] if part.isdigit() and int(part) < len(thing) else None
+        else:
+            thing = thing.get(part) if isinstance(thing, dict) else getattr(thing, part, None)
+    return thing

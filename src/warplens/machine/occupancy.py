@@ -2,8 +2,9 @@
 
 The rules are those of the vendor's occupancy calculator: warps, blocks, registers (given out in units, per
 warp since Fermi and per block before), shared memory (given out in units, with a reserve per block) and, from
-compute capability 9.0 on, named barriers. They are in
-`docs/explain/how-a-prediction-is-made.md`.
+compute capability 9.0 on, named barriers. They are in `docs/explain/how-a-prediction-is-made.md`.
+
+A table has one block size, all others, a map over block sizes and registers, and the changes that would give more.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ from __future__ import annotations
 import math
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError
 from warplens.machine.machine import Machine
+
+_WARP = 32
+_DEFAULT_THREADS = 256
+_COLUMNS = 32  # of the map
 
 
 class Occupancy(Struct, frozen=True):
@@ -58,9 +64,9 @@ def occupancy(
     if sm.blocks_max is not None:
         limits["blocks"] = int(sm.blocks_max)
     if sm.registers is not None and registers_per_thread:
-        limits["registers"] = _by_registers(machine, warps, registers_per_thread)
+        limits["registers"] = _blocks_by_registers(machine, warps, registers_per_thread)
     if sm.shared_bytes is not None and shared_bytes_per_block:
-        limits["shared memory"] = _by_shared_bytes(machine, shared_bytes_per_block)
+        limits["shared memory"] = _blocks_by_shared_bytes(machine, shared_bytes_per_block)
     if sm.barriers is not None and barriers_per_block:
         limits["barriers"] = int(sm.barriers // barriers_per_block)
     limiter = min(limits, key=lambda name: limits[name])
@@ -99,10 +105,10 @@ def step(machine: Machine, fits: Occupancy, blocks: int, *, registers_per_thread
         if resource == "registers":
             threads = fits.warps_per_block * int(sm.warp_size)
             most = most_registers(machine, threads, blocks, below=registers_per_thread)
-            after[resource] = 0 if most is None else _by_registers(machine, fits.warps_per_block, most)
+            after[resource] = 0 if most is None else _blocks_by_registers(machine, fits.warps_per_block, most)
         elif resource == "shared memory":
             most = most_shared_bytes(machine, blocks)
-            after[resource] = 0 if most is None else _by_shared_bytes(machine, most)
+            after[resource] = 0 if most is None else _blocks_by_shared_bytes(machine, most)
         elif resource == "barriers":
             most = int((sm.barriers or 0) // blocks) or None
             after[resource] = 0 if most is None else int((sm.barriers or 0) // most)
@@ -120,7 +126,7 @@ def most_registers(machine: Machine, threads_per_block: int, blocks: int, *, bel
         return None
     warps = math.ceil(threads_per_block / machine.sm.warp_size)
     top = int(machine.sm.registers_per_thread_max or 255) if below is None else below
-    return next((r for r in range(top, 0, -1) if _by_registers(machine, warps, r) >= blocks), None)
+    return next((r for r in range(top, 0, -1) if _blocks_by_registers(machine, warps, r) >= blocks), None)
 
 
 def most_shared_bytes(machine: Machine, blocks: int) -> int | None:
@@ -147,27 +153,22 @@ def lacking(machine: Machine, *, registers_per_thread: int = 0, shared_bytes_per
 
 def _check(machine: Machine, threads: int, registers: int, shared: int, barriers: int) -> None:
     """Refuse resources that no launch may ask for."""
-    sm = machine.sm
+    sm, gpu = machine.sm, machine.name
     if threads < 1:
         raise WarplensError(f"a block of {threads} threads: there must be at least one")
     for what, value in {"registers": registers, "bytes of shared memory": shared, "barriers": barriers}.items():
         if value < 0:
             raise WarplensError(f"{value} {what}: must not be below zero")
-    if sm.threads_per_block_max is not None and threads > sm.threads_per_block_max:
-        raise WarplensError(
-            f"a block of {threads} threads: {machine.name} takes at most {sm.threads_per_block_max:.0f}"
-        )
-    if sm.registers_per_thread_max is not None and registers > sm.registers_per_thread_max:
-        raise WarplensError(
-            f"{registers} registers per thread: {machine.name} has at most {sm.registers_per_thread_max:.0f}"
-        )
-    if sm.shared_per_block_max_bytes is not None and shared > sm.shared_per_block_max_bytes:
-        raise WarplensError(
-            f"{shared} B of shared memory per block: {machine.name} allows at most {sm.shared_per_block_max_bytes:.0f}"
-        )
+    for value, most, what, allows in (
+        (threads, sm.threads_per_block_max, f"a block of {threads} threads", "takes"),
+        (registers, sm.registers_per_thread_max, f"{registers} registers per thread", "has"),
+        (shared, sm.shared_per_block_max_bytes, f"{shared} B of shared memory per block", "allows"),
+    ):
+        if most is not None and value > most:
+            raise WarplensError(f"{what}: {gpu} {allows} at most {most:.0f}")
 
 
-def _by_registers(machine: Machine, warps: int, registers_per_thread: int) -> int:
+def _blocks_by_registers(machine: Machine, warps: int, registers_per_thread: int) -> int:
     sm = machine.sm
     unit = sm.register_unit or 1
     assert sm.registers is not None
@@ -179,9 +180,145 @@ def _by_registers(machine: Machine, warps: int, registers_per_thread: int) -> in
     return int(per_scheduler * sm.schedulers // warps)
 
 
-def _by_shared_bytes(machine: Machine, shared_bytes_per_block: int) -> int:
+def _blocks_by_shared_bytes(machine: Machine, shared_bytes_per_block: int) -> int:
     sm = machine.sm
     unit, reserved = sm.shared_unit_bytes or 1, sm.shared_reserved_bytes or 0
     assert sm.shared_bytes is not None
     taken = math.ceil((shared_bytes_per_block + reserved) / unit) * unit
     return int(sm.shared_bytes // taken) if taken else int(sm.warps_max)  # nothing taken: no limit
+
+
+class Needs(Struct, frozen=True):
+    """The resources that a kernel needs of an SM, at any block size; `threads_required` leaves only that block size."""
+
+    registers_per_thread: int = 0
+    shared_bytes_per_block: int = 0
+    barriers_per_block: int = 0
+    threads_max: int | None = None
+    threads_required: int | None = None
+
+
+class OccupancyMap(Struct, frozen=True):
+    """Warps per SM: a row per block size, a column per number of registers per thread; 0 where no block fits."""
+
+    threads_per_block: list[int]
+    registers_per_thread: list[int]
+    warps_per_sm: list[list[int]]
+
+
+class OccupancyTable(Struct, frozen=True):
+    """The occupancy of an SM for one block size (`block`), and for all others that the kernel allows.
+
+    `one_more` says what one block more would take, `most` what as many blocks would take as the machine allows
+    of this size; both are None where the machine itself is the limit. `steps` has the latter for each row.
+    `by_registers` and `by_shared_bytes` are warps per SM against one need alone, the others as they are.
+    """
+
+    kernel: str
+    arch: str
+    machine: str
+    needs: Needs
+    block: int
+    answer: Occupancy
+    one_more: Step | None
+    most: Step | None
+    rows: dict[int, Occupancy]
+    steps: dict[int, Step | None]
+    map: OccupancyMap
+    by_registers: dict[int, int]
+    by_shared_bytes: dict[int, int]
+
+
+def occupancy_table(
+    machine: Machine, needs: Needs, *, kernel: str = "", arch: str = "", block: int | None = None
+) -> OccupancyTable:
+    """Return the occupancy of an SM by block size; a machine without the facts is an error that names them.
+
+    `kernel` and `arch` (such as sm_90, where the needs come from compiled code) are kept for the reader.
+    """
+    sm = machine.sm
+    own_needs = {
+        "registers_per_thread": needs.registers_per_thread, "shared_bytes_per_block": needs.shared_bytes_per_block
+    }  # fmt: skip
+    if missing := lacking(machine, **own_needs):
+        raise machine.missing("occupancy", ", ".join(missing))
+    largest = min(int(sm.threads_per_block_max or 0), needs.threads_max or 10**9)
+    default = needs.threads_required or needs.threads_max or _DEFAULT_THREADS
+    own = min(default, largest) if block is None else block
+    if needs.threads_required is not None and own != needs.threads_required:
+        raise WarplensError(f"the kernel is compiled for blocks of {needs.threads_required} threads, not {own}")
+    if needs.threads_max is not None and own > needs.threads_max:
+        raise WarplensError(f"the kernel is compiled for blocks of at most {needs.threads_max} threads, not {own}")
+    answer = _fits(machine, needs, own)
+    sizes = [own] if needs.threads_required else sorted({own, *range(_WARP, largest + 1, _WARP)})
+    found = {threads: _maybe(machine, needs, threads) for threads in sizes}
+    rows = {threads: fits for threads, fits in found.items() if fits is not None}
+    registers, most_shared = needs.registers_per_thread, int(sm.shared_per_block_max_bytes or sm.shared_bytes or 0)
+    return OccupancyTable(
+        kernel=kernel,
+        arch=arch,
+        machine=machine.id,
+        needs=needs,
+        block=own,
+        answer=answer,
+        one_more=step(machine, answer, answer.blocks_per_sm + 1, registers_per_thread=registers),
+        most=_to_most(machine, answer, registers),
+        rows=rows,
+        steps={threads: _to_most(machine, fits, registers) for threads, fits in rows.items()},
+        map=_map(machine, needs, own, sizes),
+        by_registers={
+            r: _warps(machine, replace(needs, registers_per_thread=r), own)
+            for r in range(1, int(sm.registers_per_thread_max or 255) + 1)
+        },
+        by_shared_bytes={
+            s: _warps(machine, replace(needs, shared_bytes_per_block=s), own) for s in range(0, most_shared + 1, 1024)
+        },
+    )
+
+
+def best_blocks(rows: dict[int, Occupancy]) -> list[int]:
+    """Return the block sizes that give the most warps per SM."""
+    most = max(fits.warps_per_sm for fits in rows.values())
+    return [threads for threads, fits in rows.items() if fits.warps_per_sm == most]
+
+
+def _fits(machine: Machine, needs: Needs, threads: int) -> Occupancy:
+    return occupancy(
+        machine,
+        threads_per_block=threads,
+        registers_per_thread=needs.registers_per_thread,
+        shared_bytes_per_block=needs.shared_bytes_per_block,
+        barriers_per_block=needs.barriers_per_block,
+    )
+
+
+def _maybe(machine: Machine, needs: Needs, threads: int) -> Occupancy | None:
+    """Return the occupancy, None where not even one block fits."""
+    try:
+        return _fits(machine, needs, threads)
+    except WarplensError:
+        return None
+
+
+def _to_most(machine: Machine, fits: Occupancy, registers: int) -> Step | None:
+    """Return the step to the most blocks of this size, None where they fit already."""
+    blocks = min(fits.limits["warps"], fits.limits.get("blocks", fits.limits["warps"]))
+    return None if blocks <= fits.blocks_per_sm else step(machine, fits, blocks, registers_per_thread=registers)
+
+
+def _warps(machine: Machine, needs: Needs, threads: int) -> int:
+    """Return the warps on an SM, 0 where no block fits."""
+    fits = _maybe(machine, needs, threads)
+    return 0 if fits is None else fits.warps_per_sm
+
+
+def _map(machine: Machine, needs: Needs, own: int, sizes: list[int]) -> OccupancyMap:
+    """Return the warps per SM over block sizes, coarser for large blocks, and register counts in allocation units."""
+    sm = machine.sm
+    largest = int(sm.registers_per_thread_max or 255)
+    unit = (sm.register_unit or 1) / sm.warp_size if sm.register_scope == "warp" else 1
+    width = max(math.ceil(unit), math.ceil(largest / _COLUMNS))
+    columns = sorted({*range(width, largest, width), largest})
+    some = [t for t in sizes if t == own or t <= 256 or t % (64 if t <= 512 else 128) == 0]
+    wants = [replace(needs, registers_per_thread=r) for r in columns]
+    return OccupancyMap(some, columns, [[_warps(machine, want, threads) for want in wants] for threads in some])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warplens.machine.quantities import Count, Cycles, Factor, Hertz, Ipc, Ratio, Section, Warps
+from warplens.machine.tables import Count, Cycles, Factor, Hertz, Ipc, Ratio, Section, Warps
 
 
 class HongKim(Section, frozen=True):
@@ -65,7 +65,7 @@ class LemeireOperation(Section, frozen=True):
 
 
 class Printed(Section, frozen=True):
-    """What the papers print about this GPU and we derive; kept to compare with, never computed with."""
+    """Numbers that the papers print about this GPU and we derive; kept to compare with, never computed with."""
 
     mem_lat_cycles: Cycles | None = None
     mem_thru_ipc: Ipc | None = None

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
 from warplens.core.units import number
-from warplens.machine.machine import Machine
+from warplens.machine.machine import Machine, at_key
 
 _CLOSE = 0.01  # arithmetic peaks against units
 _COPY = 0.03  # our copy against the driver's
@@ -75,20 +75,11 @@ def review(machine: Machine) -> list[Finding]:
     return [*(finding for rule in _RULES for finding in rule(machine)), *_lacking(machine)]
 
 
-def _at(machine: Machine, key: str) -> Any:
-    thing: Any = machine
-    for part in key.split("."):
-        thing = thing.get(part) if isinstance(thing, dict) else getattr(thing, part, None)
-        if thing is None:
-            return None
-    return thing
-
-
 def _lacking(machine: Machine) -> Iterator[Finding]:
     major = (machine.compute_capability or "").partition(".")[0]
     matrices = major.isdecimal() and int(major) >= _MATRICES_SINCE
     for key, who in _WANTED.items():
-        if _at(machine, key) in (None, {}, []) and (matrices or key != "tensor"):
+        if at_key(machine, key) in (None, {}, []) and (matrices or key != "tensor"):
             yield Finding("lacks", key, f"({who})")
 
 
@@ -100,7 +91,7 @@ def _off(key: str, value: float, what: str, expected: float, tolerance: float) -
 
 def _ordered(machine: Machine, keys: list[str], why: str) -> Iterator[Finding]:
     """Say where a number is not below the next one, of those that the file has."""
-    known = [(key, float(value)) for key in keys if (value := _at(machine, key)) is not None]
+    known = [(key, float(value)) for key in keys if (value := at_key(machine, key)) is not None]
     for (low, x), (high, y) in pairwise(known):
         if x > y:
             yield Finding("disagrees", low, f"{number(x)} is more than {high}, {number(y)}: {why}")
@@ -110,15 +101,15 @@ def _units(machine: Machine) -> Iterator[Finding]:
     """Yield measured peaks that are not those of the vendor's unit counts."""
     per = machine.sm.schedulers
     for operation, units in _UNITS:
-        peak = _at(machine, f"operations.{operation}.peak_ops_per_cycle_per_scheduler")
-        count = _at(machine, f"sm.{units}")
+        peak = at_key(machine, f"operations.{operation}.peak_ops_per_cycle_per_scheduler")
+        count = at_key(machine, f"sm.{units}")
         if peak is not None and count is not None:
             key = f"operations.{operation}.peak_ops_per_cycle_per_scheduler"
             yield from _off(key, peak * per, f"sm.{units}", count, _CLOSE)
     flops, cores = machine.chip.peak_flops_per_second, machine.sm.cuda_cores
     if flops is not None and cores is not None:
-        made = 2 * cores * machine.chip.sm_count * machine.chip.clock_hz
-        yield from _off("chip.peak_flops_per_second", flops, "2 x cores x SMs x clock", made, 0.05)
+        expected = 2 * cores * machine.chip.sm_count * machine.chip.clock_hz
+        yield from _off("chip.peak_flops_per_second", flops, "2 x cores x SMs x clock", expected, 0.05)
     each, most = machine.sm.warps_per_scheduler_max, machine.sm.warps_max
     if each is not None and each * per != most:
         yield Finding(
@@ -146,14 +137,16 @@ def _bandwidth(machine: Machine) -> Iterator[Finding]:
     yield from _ordered(machine, ["memory.sustained_bytes_per_second", pins], "more than the pins give")
     yield from _ordered(machine, ["memory.sustained_bytes_per_second", "contention.c_bytes_per_second"],
                         "the curve would end before the peak")  # fmt: skip
-    found_rate, limit = machine.memory.sustained_bytes_per_second, machine.memory.pin_bytes_per_second
-    if found_rate is not None and limit is not None and found_rate < _LEAST_OF_PINS * limit:
-        text = f"{number(found_rate)} is less than half of what the pins give, {number(limit)}"
+    sustained, limit = machine.memory.sustained_bytes_per_second, machine.memory.pin_bytes_per_second
+    if sustained is not None and limit is not None and sustained < _LEAST_OF_PINS * limit:
+        text = f"{number(sustained)} is less than half of what the pins give, {number(limit)}"
         yield Finding("disagrees", "memory.sustained_bytes_per_second", text)
-    levels = ["memory.sustained_bytes_per_second", "cache.l2_bytes_per_second", "bandwidth.l1_load_16.bytes_per_second"]
-    yield from _ordered(machine, levels, "a cache is faster than what is behind it")
-    wide = ["bandwidth.l2_load_16.bytes_per_second", "bandwidth.l1_load_16.bytes_per_second"]
-    yield from _ordered(machine, wide, "a cache is faster than what is behind it")
+    l1 = "bandwidth.l1_load_16.bytes_per_second"
+    for levels in (
+        ["memory.sustained_bytes_per_second", "cache.l2_bytes_per_second", l1],
+        ["bandwidth.l2_load_16.bytes_per_second", l1],
+    ):
+        yield from _ordered(machine, levels, "a cache is faster than what is behind it")
     for name, found in machine.bandwidth.items():
         rate = found.bytes_per_second
         if name.startswith("dram") and limit is not None and rate is not None and rate > limit:
@@ -162,24 +155,23 @@ def _bandwidth(machine: Machine) -> Iterator[Finding]:
             )
     copies = [machine.bandwidth[name].bytes_per_second for name in machine.bandwidth if name.startswith("dram_r1w1")]
     ours = max((rate for rate in copies if rate is not None), default=None)
-    driver = _at(machine, "bandwidth.dram_driver_copy.bytes_per_second")
+    driver = at_key(machine, "bandwidth.dram_driver_copy.bytes_per_second")
     if ours is not None and driver is not None:
         yield from _off("bandwidth.dram_driver_copy.bytes_per_second", driver, "the best copy of ours", ours, _COPY)
 
 
 def _latencies(machine: Machine) -> Iterator[Finding]:
     """Yield levels that are faster than a nearer one, and fixed latencies that are no whole cycles."""
-    way = ["cache.l1_latency_cycles", "cache.l2_near_latency_cycles", "cache.l2_latency_cycles",
+    levels = ["cache.l1_latency_cycles", "cache.l2_near_latency_cycles", "cache.l2_latency_cycles",
            "cache.l2_far_latency_cycles", "instructions.load.latency_cycles"]  # fmt: skip
-    yield from _ordered(machine, way, "further away takes longer")
-    yield from _ordered(machine, ["cache.l1_hit_bytes", "cache.l1_bytes"], "more than there is")
-    yield from _ordered(machine, ["cache.l2_hit_bytes", "cache.l2_bytes"], "more than there is")
-    yield from _ordered(machine, ["cache.l2_hit_by_all_bytes", "cache.l2_bytes"], "more than there is")
-    held, whole = machine.cache.l2_resident_bytes, machine.cache.l2_bytes
-    if held is not None and whole is not None:
-        yield from _off("cache.l2_resident_bytes", held, "cache.l2_bytes", whole, _SIZE)
+    yield from _ordered(machine, levels, "further away takes longer")
+    for part, whole_key in (("l1_hit", "l1"), ("l2_hit", "l2"), ("l2_hit_by_all", "l2")):
+        yield from _ordered(machine, [f"cache.{part}_bytes", f"cache.{whole_key}_bytes"], "more than there is")
+    resident, whole = machine.cache.l2_resident_bytes, machine.cache.l2_bytes
+    if resident is not None and whole is not None:
+        yield from _off("cache.l2_resident_bytes", resident, "cache.l2_bytes", whole, _SIZE)
     for kind in ("fp32", "int", "imul", "fp64", "half"):
-        latency = _at(machine, f"instructions.{kind}.latency_cycles")
+        latency = at_key(machine, f"instructions.{kind}.latency_cycles")
         if latency is not None and latency != round(latency):
             text = f"{number(latency)} is no whole number of cycles, as the compiler's stall counts are"
             yield Finding("disagrees", f"instructions.{kind}.latency_cycles", text)

@@ -14,8 +14,7 @@ from warplens.machine import KINDS, Machine
 from warplens.program import parse_listing
 from warplens.program.lone_warp import period, schedule
 from warplens.workload import Number, Workload
-from warplens.workload.memory_access import extra_latency, wavefronts
-from warplens.workload.workload import Access
+from warplens.workload.workload import Access, extra_latency, wavefronts
 
 
 class Use(Struct, frozen=True):

@@ -22,8 +22,8 @@ from warplens.machine import KINDS, Machine
 from warplens.machine.papers import LemeireOperation
 from warplens.models.published.lemeire import latencies as closed_form_latencies
 from warplens.models.residency import residency
+from warplens.program.decoding import parse_listing
 from warplens.program.instruction import Instruction
-from warplens.program.listing import parse_listing
 from warplens.simulator import layout as at
 from warplens.simulator.code import Step, Way
 from warplens.simulator.from_program import from_program

@@ -12,7 +12,7 @@ from msgspec import structs
 from warplens.laboratory.instructions import needed_warps
 from warplens.laboratory.samples import Reading
 from warplens.machine import load_machine
-from warplens.machine.machine import Contention
+from warplens.machine.tables import Contention
 from warplens.models import predict
 from warplens.models.published.volkov_contention import loaded_latency
 from warplens.papers.item import Grid, Item, Plot, Row, Series, line

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from warplens.machine import Machine, load_machine
-from warplens.machine.machine import SharedMemory
+from warplens.machine.tables import SharedMemory
 from warplens.papers.item import Grid, Item, Plot, Row, Series, line
 from warplens.papers.volkov_tables import GPUS, PAPER, generation
 

@@ -1,17 +1,16 @@
 """A kernel's machine code: compiled or read from a file, decoded, with its control flow, dependences and schedule.
 
     program          what a kernel is to all other rooms: instructions, resources, memory of its module
-    load             a file to programs; the first file to read
-    compiler_options, compile, nvrtc, nvrtc_process      CUDA source and PTX to a cubin
-    compile_cache    programs that were compiled before, by content
-    triton, triton_source       kernels of Python files, without running them
+    load             a file to programs, and the cache of those compiled before; the first file to read
+    compile, nvrtc   CUDA source and PTX to a cubin; compiler options
     toolchain        which CUDA toolkit compiles, and how its tools are run
-    cubin, linking, line_table  an ELF file of machine code: resources, variables and their addresses, source lines
-    encoding         machine words to text without nvdisasm (files/sm_90.json)
-    disassembly, listing        nvdisasm's text and hand-written listings to instructions
-    instruction, operands, decoding, register_use       one instruction: class, operands, registers, scheduling field
-    kernel_names, declarations  names and types as people write them
-    control_flow, dependence, waiting                   blocks, loops and paths; data flow; loops that wait
+    triton           kernels of Python files, without running them
+    declarations     names and types as people write them
+    cubin            an ELF file of machine code: sections, resources, variables and their addresses
+    encoding         machine words to text without nvdisasm (files/sm_90.json); source lines
+    disassembly, decoding       nvdisasm's text and hand-written listings to instructions
+    instruction, register_use   one instruction: class, operands, registers, scheduling field
+    control_flow, dataflow      blocks, loops and paths; dependences, live registers, loops that wait
     lone_warp, static_analysis  cycles of a warp alone; all that is known without running a program
 
 To add the decoding of an instruction: its class goes into files/classes.toml, which operands it writes into
@@ -20,10 +19,10 @@ compares all of that with nvdisasm. To add an instruction class: `machine.KINDS`
 latency and rate in the machine files.
 """
 
-from warplens.program.compiler_options import Options
+from warplens.program.compile import Options
+from warplens.program.declarations import demangle
+from warplens.program.decoding import parse_listing
 from warplens.program.instruction import Instruction
-from warplens.program.kernel_names import demangle
-from warplens.program.listing import parse_listing
 from warplens.program.load import is_source, list_kernels, load_program, load_programs
 
 __all__ = [

@@ -6,19 +6,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
-from warplens.core.errors import RefusedSource, WarplensError
-from warplens.core.files import read_text
-from warplens.core.processes import MissingTool, ToolError, excess, execute
+from warplens.core.errors import FileError, RefusedSource, WarplensError
+from warplens.core.files import LARGEST_TEXT_BYTES, read_text
+from warplens.core.processes import MissingTool
 from warplens.core.units import printable
 from warplens.program import nvrtc, toolchain
-from warplens.program.compiler_options import Options, checked_flags, sources
 from warplens.program.toolchain import OTHERWISE, Toolkit
 
 _NEEDS_HOST_COMPILER = "nvcc needs a host compiler (g++), and there is none on the PATH"
@@ -53,7 +54,8 @@ def compile_file(path: Path, options: Options, folder: Path) -> Compiled:
     toolkit.refuse_if_old()
     if path.suffix == ".ptx":
         return assemble(path, options, folder, folder / "out.cubin")
-    if (library := toolkit.nvrtc()) is None and toolkit.tool("nvcc") is None:
+    nvcc, library = toolkit.tool("nvcc"), toolkit.tool("NVRTC")
+    if nvcc is None and library is None:
         raise MissingTool(f"nothing that compiles CUDA is installed; {toolchain.bringing('NVRTC')}")
     for _ in sources(path, options):  # refuses what is no plain file, or is too large
         pass
@@ -63,7 +65,7 @@ def compile_file(path: Path, options: Options, folder: Path) -> Compiled:
             return _by_nvrtc(path, source, options, toolkit, folder)
         except RefusedSource as error:
             refused = error
-    if toolkit.tool("nvcc") is None:
+    if nvcc is None:
         raise refused or MissingTool(f"{path}: its flags need nvcc; {toolchain.bringing('nvcc')}")
     if shutil.which("gcc") is None and refused is not None:
         raise RefusedSource(refused.line, f"{refused.message}\n{_NEEDS_HOST_COMPILER}")
@@ -86,14 +88,14 @@ def assemble(ptx: Path, options: Options, folder: Path, out: Path) -> Compiled:
 
 
 def _by_nvrtc(path: Path, source: str, options: Options, toolkit: Toolkit, folder: Path) -> Compiled:
-    out, library = folder / "out.cubin", toolkit.nvrtc()
+    out, library = folder / "out.cubin", toolkit.tool("NVRTC")
     flags = checked_flags(options.flags, str(path))[0] + [f"-D{d}" for d in options.defines]
     folders = [*map(Path, options.includes), path.resolve().parent, *toolkit.headers()]
     arguments = [*options.switches(), *flags, *(f"-I{folder}" for folder in folders)]
     try:
         version = nvrtc.compile_source(source, str(path), options.arch, arguments, out, library)
     except RefusedSource as error:
-        line = f"{path}: NVRTC {toolkit.version('NVRTC', 'nvidia-cuda-nvrtc')} {toolkit.where} refused it:"
+        line = f"{path}: {toolkit.named('NVRTC')} refused it:"
         raise RefusedSource(line, shown_message(error.message, str(path), folders, {}, Path())) from None
     return Compiled(out, [f"{version} {toolkit.where}"])
 
@@ -115,11 +117,11 @@ def _by_nvcc(path: Path, source: str, options: Options, toolkit: Toolkit, folder
     beside = f"-Xcompiler=-iquote{[*links][-1]}"  # the copy is not beside what it includes in quotes
     flags = [*options.switches(), *checked_flags(options.flags, name)[1], beside, *(f"-I{link}" for link in links)]
     arguments = ["-cubin", f"-arch={options.arch}", *flags, "-MD", "-MF", "read.d", "-o", out.name, "source.cu"]
-    version = f"nvcc {toolkit.version('nvcc', 'nvidia-cuda-nvcc')} {toolkit.where}"
+    version = toolkit.named("nvcc")
     code, text = _run(nvcc, arguments, folder, name)
     if code:
         if re.search(r"^nvcc fatal.*(gpu-architecture|[Uu]nsupported gpu architecture)", text, re.MULTILINE):
-            raise nvrtc.UnknownArchitecture(f"{version} does not compile for {options.arch}; {OTHERWISE}")
+            raise WarplensError(f"{version} does not compile for {options.arch}; {OTHERWISE}")
         folders = [*links.values(), *toolkit.headers()]
         names = {"source.cu": name, **{link: str(target) for link, target in links.items()}}
         text = shown_message(text, name, folders, names, folder)
@@ -130,14 +132,10 @@ def _by_nvcc(path: Path, source: str, options: Options, toolkit: Toolkit, folder
 
 def _run(program: Path, arguments: list[str], folder: Path, name: str) -> tuple[int, str]:
     """Run a compiler in a folder within our limits; return its exit code and its messages."""
+    hint = "; compile it yourself and give the cubin"
     limits = toolchain.COMPILER_SECONDS, toolchain.COMPILER_BYTES
-    try:
-        code, out, err = execute([str(program), *arguments], *limits, folder=folder)
-    except OSError as error:
-        raise ToolError(f"{program} could not be run: {error.strerror or error}") from None
-    if beyond := excess(code, err + out, *limits):
-        raise ToolError(f"{name}: {program.name} {beyond}; compile it yourself and give the cubin")
-    return code, (err + out).decode("utf-8", "replace")
+    code, out, err = toolchain.ran(f"{name}: {program.name}", program, arguments, folder, limits, hint)
+    return code, err + out
 
 
 def _files_read(folder: Path) -> list[Path]:
@@ -193,3 +191,112 @@ def _renamed(line: str, names: dict[str, str]) -> str:
     for there, here in names.items():
         line = here.join(re.split(rf"(?<![\w./-]){re.escape(there)}(?![\w.-])", line))
     return line
+
+
+DEFAULT_ARCH = "sm_90"
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(.*)$", re.MULTILINE)
+_PTXAS = r"(-v|-O[0-3]|-d[ls]cm=c[agsv]|-warn-spills|--warn-on-spills|--allow-expensive-optimizations=(true|false))"
+# What NVRTC and nvcc both take.
+_BOTH = re.compile(
+    r"--?std=c\+\+(03|11|14|17|20|23)|--?(ftz|prec-div|prec-sqrt|fmad)=(true|false)|--?use_fast_math"
+    rf"|--?maxrregcount=\d{{2,3}}|(-Xptxas|--ptxas-options)={_PTXAS}(,{_PTXAS})*|--?restrict"
+    r"|--?extra-device-vectorization|--?device-as-default-execution-space|-default-device"
+    r"|--?diag-(suppress|warn)=\d+(,\d+)*|-w|--disable-warnings"
+)
+# What nvcc alone takes: NVRTC has no host code for it to be about.
+_NVCC = re.compile(
+    r"--?(expt-)?extended-lambda|--?expt-relaxed-constexpr|-expt-extended-lambda|--?default-stream=per-thread"
+    r"|-Wno-deprecated-(gpu-targets|declarations)"
+)
+_NOTHING = re.compile(r"-O[0-3]?|--optimize=\d|--?(generate-)?line-?info|-m64|-g")  # of device code they change nothing
+_SPLIT = re.compile(r"(-D|--define-macro=|-I|--include-path=)(.+)", re.DOTALL)
+_MACHINE = re.compile(r"--?(gpu-)?(arch|architecture|code|gencode|generate-code)\b.*")
+
+
+class Options(Struct, frozen=True):
+    """Compiler options: architecture, macros, include folders, and further flags.
+
+    Of a file with machine code for several architectures, `arch` chooses. `flags` are nvcc's, of those that are
+    allowed. `toolkit` is a folder or `wheels`; without it the installed toolkit compiles (toolchain.py).
+    """
+
+    arch: str = DEFAULT_ARCH
+    defines: list[str] = []
+    includes: list[str] = []
+    fast_math: bool = False
+    register_limit: int | None = None
+    flags: list[str] = []
+    toolkit: str | None = None
+
+    def switches(self) -> list[str]:
+        """Return what NVRTC and nvcc both take, macros, folders and flags left out."""
+        limit = [f"--maxrregcount={self.register_limit}"] if self.register_limit else []
+        return ["-lineinfo", *(["--use_fast_math"] if self.fast_math else []), *limit]
+
+
+def checked_flags(flags: Iterable[str], name: str) -> tuple[list[str], list[str]]:
+    """Return the flags for NVRTC and those for nvcc; refuse one that is not allowed. `name` is that of the source."""
+    for_nvrtc, for_nvcc = [], []
+    for flag in flags:
+        if _BOTH.fullmatch(flag):
+            for_nvrtc.append(flag)
+            for_nvcc.append(flag)
+        elif _NVCC.fullmatch(flag):
+            for_nvcc.append(flag)
+        elif not _NOTHING.fullmatch(flag):
+            why = "is not one that may be given; docs/reference/launch-file.md lists those that may"
+            if _MACHINE.fullmatch(flag):
+                why = "is not given: the architecture is that of the GPU (--gpu, or `show --arch`)"
+            raise WarplensError(f"{name}: the compiler flag {printable(flag)[:80]!r} {why}")
+    return for_nvrtc, for_nvcc
+
+
+def split_flags(flags: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
+    """Return the macros, the include folders and the other flags among some flags."""
+    macros, folders, others = list[str](), list[str](), list[str]()
+    for flag in flags:
+        found = _SPLIT.fullmatch(flag)
+        if found is None:
+            others.append(flag)
+        else:
+            (macros if "D" in found[1] or "define" in found[1] else folders).append(found[2])
+    return macros, folders, others
+
+
+def sources(path: Path, options: Options) -> Iterator[str | None]:
+    """Yield a source and all that it includes by name; None where what it includes cannot be told.
+
+    A header in quotes is looked for beside the file that includes it first; one in angle brackets, which is in no
+    include folder, is the compiler's own. What is no plain file, or is too large, is refused.
+    """
+    folders = [*map(Path, options.includes), path.parent]
+    pending, seen = [path], set[Path]()
+    while pending:
+        file = pending.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        text = read_text(file, "backslashreplace")  # a comment in a header may be of any encoding
+        yield text
+        for named in _INCLUDE.findall(text):
+            found = re.match(r'"([^"]+)"|<([^>]+)>', named)
+            if not found:
+                yield None
+                continue
+            paths = [folder / (found[1] or found[2]) for folder in ([file.parent] if found[1] else []) + folders]
+            pending += _first_file(paths, f"{file}: #include {found[0]}")
+
+
+def _first_file(paths: list[Path], name: str) -> list[Path]:
+    """Return the first of these paths where there is a file; `name` is for messages."""
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError):  # not there, too long a name, a NUL byte in it
+            found = path.stat()
+            if stat.S_ISDIR(found.st_mode):
+                continue
+            if not stat.S_ISREG(found.st_mode):
+                raise FileError(f"{name}: not a plain file")
+            if found.st_size > LARGEST_TEXT_BYTES:
+                raise FileError(f"{name}: larger than {LARGEST_TEXT_BYTES >> 20} MiB")
+            return [path]
+    return []

@@ -183,18 +183,6 @@ def back_edges(flow: Flow) -> set[tuple[int, int]]:
     return {(source, loop.header) for loop in flow.loops for source in loop.back_edge_sources}
 
 
-def paths_through_loop(flow: Flow, loop: Loop, weights: Sequence[float]) -> list[list[int]]:
-    """Return the shortest and the longest path (blocks) from a loop's header to its back edge; once if equal."""
-    return _paths(flow, loop.header, set(loop.back_edge_sources), set(loop.blocks), weights)
-
-
-def paths_through_program(flow: Flow, weights: Sequence[float]) -> list[list[int]]:
-    """Return the shortest and the longest path from the entry to an end; once if equal."""
-    inside = {b.index for b in flow.blocks}
-    ends = {b.index for b in flow.blocks if not b.successors}
-    return _paths(flow, 0, ends, inside, weights)
-
-
 def run_along(flow: Flow, path: list[int]) -> tuple[list[int], set[int]]:
     """Return the instructions (indices) along a path, and the positions among them of branches that are taken."""
     run: list[int] = []
@@ -207,7 +195,15 @@ def run_along(flow: Flow, path: list[int]) -> tuple[list[int], set[int]]:
     return run, taken
 
 
-def _paths(flow: Flow, start: int, ends: set[int], inside: set[int], weights: Sequence[float]) -> list[list[int]]:
+def paths_through(flow: Flow, weights: Sequence[float], loop: Loop | None = None) -> list[list[int]]:
+    """Return the shortest and the longest path (blocks) from the entry to an end; once if equal.
+
+    Of a loop they lead from its header to its back edge.
+    """
+    start, inside = 0, {block.index for block in flow.blocks}
+    ends = {block.index for block in flow.blocks if not block.successors}
+    if loop is not None:
+        start, inside, ends = loop.header, set(loop.blocks), set(loop.back_edge_sources)
     back = back_edges(flow)
     order = _postorder(flow.blocks, start, lambda a, b: b in inside and (a, b) not in back)
     found: list[list[int]] = []

@@ -1,7 +1,16 @@
-"""Cubins, ELF files of CUDA machine code: sections, kernels, resources.
+"""Cubins, ELF files of CUDA machine code: sections, kernels, resources, and the memory of their modules.
 
 Only what is needed is read, and every offset is checked: a truncated or injured file is refused with one
 line, it is never trusted.
+
+A module is linked as the driver does on loading it: its variables get addresses, which are filled in where needed.
+
+    .nv.global.init, .nv.global    variables with and without initial values
+    .nv.constant3                  __constant__ variables; as memory too, for pointers to them
+    .rel..., .rela...              where the address of a variable or function must be written
+
+A kernel's own code lies at address 0: a function's address is its offset in the kernel. Functions of the system
+(vprintf, malloc) get addresses of their own, which no kernel can read.
 """
 
 from __future__ import annotations
@@ -12,14 +21,27 @@ import struct
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.core.errors import FileError
-from warplens.program.program import Resources
+from warplens.program.declarations import demangled
+from warplens.program.program import Program, Resources, Segment
 
 _CUDA = bytes((190, 0))  # the machine of an ELF file
 _EXECUTABLE = 2  # kind of an ELF file
 _NO_BITS, _STRINGS = 8, 3  # kinds of sections
 _MOST_THREADS = 1024  # of a block
+# Codes of the attributes in .nv.info sections.
+_ANNOTATIONS, _SPILL, _PARAMETER_BANK, _PARAMETER = 0x55, 1, 0x0A, 0x17
+_MAX_THREADS, _REQUIRED_THREADS, _FRAME, _MIN_STACK, _PARAMETER_BYTES = 0x05, 0x10, 0x11, 0x12, 0x19
+_COMPUTED_BRANCHES = (0x949, 0x94C, 0x958, 0x959)  # BRX, JMX, BRXU, JMXU: the opcodes since Volta
+_REGISTERS, _BARRIERS, _CLUSTER = 0x2F, 0x4C, 0x3D
+_NO_BOUND = 1 << 31  # a least stack from here on is that of a function that calls itself
+FIRST_ADDRESS, STEP = 0x8_0000_0000, 1 << 21
+SYSTEM_ADDRESS, SYSTEM_STEP = 0x7_0000_0000, 16
+_IN_MEMORY = (".nv.global.init", ".nv.global", ".nv.constant3")
+_SIZES = {1: 4, 2: 8, 3: 4, 4: 8}  # R_CUDA_32, _64, _G32, _G64: bytes that a relocation writes
+_OBJECT, _FUNCTION = 1, 2  # kinds of symbols
 _PLAIN = bytes(c if c == 0 or (c < 128 and (chr(c).isalnum() or chr(c) in ".$_")) else ord("_") for c in range(256))
 
 
@@ -146,14 +168,6 @@ class Cubin(Struct, frozen=True):
         return self.content(".note.nv.tkinfo").decode("utf-8", "replace")
 
 
-# Codes of the attributes in .nv.info sections.
-_ANNOTATIONS, _SPILL, _PARAMETER_BANK, _PARAMETER = 0x55, 1, 0x0A, 0x17
-_MAX_THREADS, _REQUIRED_THREADS, _FRAME, _MIN_STACK, _PARAMETER_BYTES = 0x05, 0x10, 0x11, 0x12, 0x19
-_COMPUTED_BRANCHES = (0x949, 0x94C, 0x958, 0x959)  # BRX, JMX, BRXU, JMXU: the opcodes since Volta
-_REGISTERS, _BARRIERS, _CLUSTER = 0x2F, 0x4C, 0x3D
-_NO_BOUND = 1 << 31  # a least stack from here on is that of a function that calls itself
-
-
 def plain(name: str) -> str:
     """Return a name as `with_plain_names` writes it."""
     return name.encode("utf-8", "replace").translate(_PLAIN).decode()
@@ -249,3 +263,94 @@ def _elf_size(data: bytes, base: int) -> int | None:
     except (struct.error, OverflowError):
         return None
     return max(ends)
+
+
+class _Symbol(Struct, frozen=True):
+    """A symbol of an ELF file: its kind, and its section, address in it and size."""
+
+    name: str
+    kind: int
+    section: int
+    value: int
+    size: int
+
+
+def link(program: Program, cubin: Cubin) -> Program:
+    """Return a kernel with the memory of its module, which is that of a cubin."""
+    bases, at = dict[int, int](), FIRST_ADDRESS
+    there = [name for name in _IN_MEMORY if name in cubin.sections]
+    for name in there:
+        bases[cubin.sections[name].index] = at
+        at = -(-(at + cubin.sections[name].size + STEP) // STEP) * STEP
+    text, system = cubin.sections.get(f".text.{program.name}"), list[str]()
+    addresses = list[int | None]()
+    symbols, variables = dict[str, int](), dict[str, tuple[int, int]]()
+    for symbol in _symbols(cubin):
+        address = None
+        if symbol.section in bases:
+            address = bases[symbol.section] + symbol.value
+            if symbol.kind == _OBJECT and symbol.name:
+                variables[symbol.name] = address, symbol.size
+        elif text is not None and symbol.section == text.index:
+            address = symbol.value
+        elif symbol.section == 0 and symbol.kind == _FUNCTION:
+            address = SYSTEM_ADDRESS + SYSTEM_STEP * len(system)
+            system.append(symbol.name)
+        addresses.append(address)
+        if address is not None and symbol.name:
+            symbols[plain(symbol.name)] = address
+    symbols |= {name: bases[cubin.sections[name].index] for name in there}
+    segments = [Segment(symbols[name], s.size, _relocated(cubin, name, addresses))
+                for name in there if (s := cubin.sections[name]).size]  # fmt: skip
+    banks = sorted(cubin.constant_sections(program.name).items())
+    readable = demangled(list(variables))
+    return replace(
+        program,
+        constants={bank: _relocated(cubin, name, addresses) for bank, name in banks},
+        segments=segments,
+        symbols=symbols,
+        variables={readable[name]: where for name, where in variables.items()},
+        system=system,
+    )
+
+
+def variables_of(cubin: Cubin) -> dict[str, int]:
+    """Return the sizes of a module's variables, in bytes, by the names of their symbols."""
+    there = {cubin.sections[name].index for name in _IN_MEMORY if name in cubin.sections}
+    return {s.name: s.size for s in _symbols(cubin) if s.kind == _OBJECT and s.name and s.section in there}
+
+
+def _symbols(cubin: Cubin) -> list[_Symbol]:
+    table, names = cubin.content(".symtab"), cubin.content(".strtab")
+    found = []
+    for at, kind, _, section, value, size in struct.iter_unpack("<IBBHQQ", table[: len(table) // 24 * 24]):
+        end = names.find(b"\0", at)
+        found.append(_Symbol(names[at:end].decode("utf-8", "replace"), kind & 15, section, value, size))
+    return found
+
+
+def function_names(cubin: Cubin, kernel: str) -> dict[int, str]:
+    """Return the names of the functions in a kernel's code, itself among them, by offset, as text holds them."""
+    code = cubin.sections[f".text.{kernel}"].index
+    return {s.value: plain(s.name) for s in _symbols(cubin) if s.section == code and s.kind == _FUNCTION and s.name}
+
+
+def relocations(cubin: Cubin, section: str) -> Iterator[tuple[int, int, int, int | None]]:
+    """Yield (offset, kind, symbol, addend); without an addend the content at the offset is one."""
+    for prefix, form in ((".rel", "<QII"), (".rela", "<QIIq")):
+        data, size = cubin.content(prefix + section), struct.calcsize(form)
+        for entry in struct.iter_unpack(form, data[: len(data) // size * size]):
+            yield entry[0], entry[1], entry[2], entry[3] if len(entry) > 3 else None
+
+
+def _relocated(cubin: Cubin, section: str, addresses: list[int | None]) -> bytes:
+    data = bytearray(cubin.content(section))
+    for at, kind, symbol, addend in relocations(cubin, section):
+        size = _SIZES.get(kind)
+        address = addresses[symbol] if symbol < len(addresses) else None
+        if size is None or address is None or at + size > len(data):
+            continue
+        if addend is None:
+            addend = int.from_bytes(data[at : at + size], "little", signed=True)
+        data[at : at + size] = (address + addend & (1 << 8 * size) - 1).to_bytes(size, "little")
+    return bytes(data)

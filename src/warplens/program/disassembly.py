@@ -13,15 +13,14 @@ from __future__ import annotations
 import re
 from functools import cached_property, lru_cache
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.core.errors import FileError
 from warplens.program.cubin import plain
-from warplens.program.decoding import decode_texts
-from warplens.program.instruction import Control, Instruction, Operand, classified
-from warplens.program.line_table import Calls
-from warplens.program.listing import INSTRUCTION
+from warplens.program.decoding import INSTRUCTION, decode_texts
+from warplens.program.encoding import Calls
+from warplens.program.instruction import Control, Instruction, Operand
+from warplens.program.program import Program
 
 # What nvdisasm writes for an instruction since Volta, two whole rows of it: offset, text, low and high word.
 _PAIR = re.compile(
@@ -48,34 +47,29 @@ _JUMPS = frozenset((
 ))  # fmt: skip
 
 
-class Function(Struct, frozen=True):
-    """The instructions of one code section, with its labels and the targets of its branches."""
-
-    name: str
-    arch: str
-    instructions: list[Instruction]
-    labels: dict[str, int]
-    jump_targets: dict[int, tuple[int, ...]]
-    files: dict[int, str]
-
-
-def parse_disassembly(text: str) -> list[Function]:
-    """Parse the text of a disassembler into functions, one per code section."""
+def parse_disassembly(text: str) -> list[Program]:
+    """Parse the text of a disassembler into programs without resources, one per code section."""
     found: list[_Reader] = [_Reader("listing", "")]
-    *regular, last = _PAIR.split(text)
-    for rows, offset, code, low, high in zip(*[iter(regular)] * 5, strict=True):
-        if rows:
-            _read_rows(rows, found)
-        found[-1].add(int(offset, 16), code.strip(), low, high)
-    _read_rows(last, found)
+    *pairs, last = _PAIR.split(text)
+    for rows, *pair in [*zip(*[iter(pairs)] * 5, strict=True), (last,)]:
+        for row in rows.splitlines():
+            if not row or found[-1].read(row):
+                continue
+            section, target = _SECTION.match(row), _TARGET.match(row)
+            if section or target:
+                name = (section.group(1) or section.group(2)) if section else "listing"
+                found.append(_Reader(name, target.group(1) if target else found[-1].arch))
+        if pair:
+            offset, code, low, high = pair
+            found[-1].add(int(offset, 16), code.strip(), low, high)
     decoded = decode_texts([row[1] for reader in found for row in reader.rows])
-    functions = [reader.function(decoded) for reader in found]
-    return [function for function in functions if function.instructions]
+    programs = [reader.program(decoded) for reader in found]
+    return [program for program in programs if program.instructions]
 
 
 def parse_words(
     texts: list[str], code: bytes, name: str, arch: str, names: dict[int, str], lines: dict[int, Calls]
-) -> Function:
+) -> Program:
     """Return a kernel of the texts of its machine words, given its symbols and source lines by their offsets.
 
     The result equals that of nvdisasm's text for the cubin, where addresses in the code are labels.
@@ -93,22 +87,10 @@ def parse_words(
             text = f"{text[: target.start(1)]}`({label})"
         reader.add(offset, text, words[end - _WORDS_BYTES : end], words[end - 2 * _WORDS_BYTES : end - _WORDS_BYTES])
     reader.labels = {label: at for at, label in (numbers | names).items()} | {f".text.{plain(name)}": 0}
-    return reader.function(decode_texts([row[1] for row in reader.rows]))
+    return reader.program(decode_texts([row[1] for row in reader.rows]))
 
 
-def _read_rows(rows: str, found: list[_Reader]) -> None:
-    """Read any rows, one by one; a new section begins a new reader."""
-    for row in rows.splitlines():
-        reader = found[-1]
-        if not row or reader.read(row):
-            continue
-        section, target = _SECTION.match(row), _TARGET.match(row)
-        if section or target:
-            name = (section.group(1) or section.group(2)) if section else "listing"
-            found.append(_Reader(name, target.group(1) if target else reader.arch))
-
-
-def parse_bare(text: str, file: str) -> Function:
+def parse_bare(text: str, file: str) -> Program:
     """Parse a paper's listing, one or more instructions a row, labels, no offsets; an error names the row."""
     reader = _Reader("listing", "")
     for number, row in enumerate(text.splitlines(), 1):
@@ -123,10 +105,10 @@ def parse_bare(text: str, file: str) -> Function:
                 reader.add(len(reader.rows) * _BARE_BYTES, part)
             elif part:
                 raise FileError(f"{file}: line {number}: not an instruction: {part[:60]!r}; {HINT}")
-    function = reader.function(decode_texts([row[1] for row in reader.rows]))
-    if not any(classified(i.opcode, i.modifiers) != "other" for i in function.instructions):
+    program = reader.program(decode_texts([row[1] for row in reader.rows]))
+    if all(i.kind == "other" for i in program.instructions):
         raise FileError(f"{file}: no instructions found; {HINT}")
-    return function
+    return program
 
 
 HINT = "a listing has lines like `/*0010*/ FADD R1, R1, R2 ;` or `FADD R1, R1, R2`"
@@ -144,7 +126,7 @@ class _Reader:
         self.rows: list[_Row] = []
         self.labels: dict[str, int] = {}
         self.pending: list[str] = []
-        self.files: dict[int, str] = {}
+        self.file = ""
         self._line: int | None = None
         self._calls: list[tuple[str, int]] = []  # where the code of a row is from, innermost first
         self._last = -1
@@ -176,7 +158,7 @@ class _Reader:
         """Set the source line of the code that follows: of the calls in the outermost one's file, the innermost."""
         file = calls[-1][0]
         self._line = next(number for name, number in calls if name == file)
-        self.files[self._line] = file
+        self.file = self.file or file
 
     def _instruction(self, offset: int, row: str) -> None:
         code, ended, behind = row.partition(";")
@@ -203,8 +185,8 @@ class _Reader:
         self._last = offset
         self.rows.append((offset, text, self._line, low, high))
 
-    def function(self, decoded: dict[str, Instruction]) -> Function:
-        """Return the function, given the instructions of its texts."""
+    def program(self, decoded: dict[str, Instruction]) -> Program:
+        """Return the program, given the instructions of its texts."""
         instructions: list[Instruction] = []
         jumps: dict[int, tuple[int, ...]] = {}
         hides_descriptors = self.arch.startswith("sm_8")
@@ -224,7 +206,9 @@ class _Reader:
                 if hidden:
                     placed = replace(placed, reads=tuple(dict.fromkeys(found.reads + hidden)))
             instructions.append(placed)
-        return Function(self.name, self.arch, instructions, self.labels, jumps, self.files)
+        return Program(
+            self.name, self.name, self.arch, instructions, labels=self.labels, jump_targets=jumps, source_file=self.file
+        )
 
     @cached_property
     def _offsets(self) -> set[int]:

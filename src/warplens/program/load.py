@@ -8,32 +8,46 @@ anything else     a cubin, or a program, library, object or fat binary: the cubi
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
 import re
+import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from warplens.core.cache import Cache, key_of
 from warplens.core.errors import FileError, WarplensError
 from warplens.core.files import read_bytes, read_text
-from warplens.core.processes import ToolError
+from warplens.core.processes import MissingTool, ToolError
 from warplens.program import toolchain
-from warplens.program.compile import assemble, compile_file
-from warplens.program.compiler_options import Options
-from warplens.program.cubin import Cubin, embedded_cubins, is_cubin, parse_cubin, plain
-from warplens.program.disassembly import Function, parse_bare, parse_disassembly, parse_words
-from warplens.program.encoding import writer
-from warplens.program.kernel_names import choose, demangle, demangled
-from warplens.program.line_table import UnknownTable, source_lines
-from warplens.program.linking import function_names, link, relocations
+from warplens.program.compile import Options, assemble, compile_file, sources
+from warplens.program.cubin import (
+    Cubin,
+    embedded_cubins,
+    function_names,
+    is_cubin,
+    link,
+    parse_cubin,
+    plain,
+    relocations,
+)
+from warplens.program.declarations import choose, demangle, demangled
+from warplens.program.disassembly import parse_bare, parse_disassembly, parse_words
+from warplens.program.encoding import UnknownTable, source_lines, writer
 from warplens.program.program import Program
-from warplens.program.triton import split_name
-from warplens.program.triton_source import extract
+from warplens.program.triton import extract, split_name
 
 _FATBINARY = b"\x50\xed\x55\xba"
 _BYTES_PER_SECOND, _BYTES_PER_BYTE = 5e6, 16  # time and memory of cuobjdump, by the size of the file
+# Limits of nvdisasm by the size of a cubin: ten times the time and four times the memory of a healthy one.
+_READ_PER_SECOND, _MEMORY_PER_BYTE = 16000.0, 500
+_MAKERS = {".cu": ("NVRTC", "nvcc"), ".cuh": ("NVRTC", "nvcc"), ".ptx": ("ptxas",)}
+# What nvcc obeys beside its arguments.
+_HEEDED = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")
 _LABEL_USED, _LABEL = re.compile(r"`\(\.L_x_(\d+)\)"), re.compile(r"\.L_x_(\d+)\b")
 
 
@@ -42,7 +56,7 @@ class Kernel(Struct, frozen=True):
 
     name: str
     arch: str
-    container: Cubin | Function
+    container: Cubin | Program
     tools: list[str] = []
     read: list[Path] = []
 
@@ -77,8 +91,8 @@ def load_traced(
         raise FileError(f"{path}: no kernel in it")
     name = choose(list(dict.fromkeys(k.name for k in found)), kernel, str(path))
     chosen = _for_arch([k for k in found if k.name == name], options.arch, path)
-    if isinstance(chosen.container, Function):
-        return program_of(chosen.container, str(path)), []
+    if isinstance(chosen.container, Program):
+        return without_padding(chosen.container, str(path)), []
     return _disassembled(chosen, str(path), options.toolkit), chosen.read
 
 
@@ -150,10 +164,9 @@ def _cubins_in(path: Path, data: bytes, options: Options) -> list[bytes]:
 
 def _extracted(kind: str, path: Path, size: int, folder: Path, options: Options) -> list[Path]:
     """Extract the machine code (`elf`) or the `ptx` of a file with cuobjdump."""
-    seconds, memory = toolchain.TOOL_SECONDS + size / _BYTES_PER_SECOND, toolchain.TOOL_BYTES + _BYTES_PER_BYTE * size
-    arguments = [f"-x{kind}", "all", str(path.resolve())]
+    limits = toolchain.TOOL_SECONDS + size / _BYTES_PER_SECOND, toolchain.TOOL_BYTES + _BYTES_PER_BYTE * size
     tool = toolchain.tool("cuobjdump", options.toolkit)
-    toolchain.run("cuobjdump", *arguments, by=tool, folder=folder, limit_seconds=seconds, limit_bytes=memory)
+    toolchain.run("cuobjdump", f"-x{kind}", "all", path.resolve(), by=tool, folder=folder, limits=limits)
     return sorted(folder.glob("*.cubin" if kind == "elf" else f"*.{kind}"))
 
 
@@ -212,7 +225,7 @@ def _disassembled(kernel: Kernel, origin: str, toolkit: str | None = None) -> Pr
     return _with_resources(kernel, cubin, function, origin, tool)
 
 
-def _by_encoding(kernel: Kernel, cubin: Cubin, symbol: int) -> Function | None:
+def _by_encoding(kernel: Kernel, cubin: Cubin, symbol: int) -> Program | None:
     """Disassemble by our own table, if every word is known and nvdisasm would add no more than lines and names."""
     name, words = kernel.name, writer(kernel.arch)
     if words is None or cubin.computes_branches(name) or any(relocations(cubin, f".text.{name}")):
@@ -228,57 +241,118 @@ def _by_encoding(kernel: Kernel, cubin: Cubin, symbol: int) -> Function | None:
     return parse_words(texts, code, name, kernel.arch, function_names(cubin, name), lines)
 
 
-def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str], toolkit: str | None = None) -> tuple[list[Function], str]:
+def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str], toolkit: str | None = None) -> tuple[list[Program], str]:
     """Disassemble a cubin by an nvdisasm that is not older than its code; return its version too."""
     used = toolchain.found("nvdisasm", toolkit, cubin.producer().rpartition(" ")[2])
-    seconds, size = toolchain.disassembler_limits(len(cubin.elf))
+    size = len(cubin.elf)
+    seconds = max(toolchain.TOOL_SECONDS, min(toolchain.COMPILER_SECONDS, size / _READ_PER_SECOND))
+    limits = seconds, toolchain.TOOL_BYTES + _MEMORY_PER_BYTE * size
     with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin.with_plain_names())
+        arguments: list[str | Path] = ["-c", "-gi", "-hex", *only, file]
         try:
-            arguments = ["-c", "-gi", "-hex", *only, str(file)]
-            limits: dict[str, Any] = {"limit_seconds": seconds, "limit_bytes": size}
-            text = toolchain.run("nvdisasm", *arguments, by=used.path, folder=folder, **limits)
+            text = toolchain.run("nvdisasm", *arguments, by=used.path, folder=folder, limits=limits)
         except ToolError as error:
             raise FileError(f"{origin}: its machine code is refused: {error}") from None
     if only:  # count the labels of the kernel from 0 on, as they are used, whatever other kernels are in its file
         names = dict.fromkeys([*_LABEL_USED.findall(text), *_LABEL.findall(text)])
         order = {number: position for position, number in enumerate(names)}
         text = _LABEL.sub(lambda found: f".L_x_{order[found[1]]}", text)
-    return [_without_cuts(function) for function in parse_disassembly(text)], used.version
+    return [_without_cuts(program) for program in parse_disassembly(text)], used.version
 
 
-def _without_cuts(function: Function) -> Function:
+def _without_cuts(program: Program) -> Program:
     """Drop the numbered labels that no instruction names: nvdisasm 13.5 writes one where it cuts straight code."""
-    named = {label for i in function.instructions if ".L_" in i.text for label in _LABEL.findall(i.text)}
-    labels = {n: at for n, at in function.labels.items() if not (cut := _LABEL.fullmatch(n)) or cut[1] in named}
-    return replace(function, labels=labels)
+    named = {label for i in program.instructions if ".L_" in i.text for label in _LABEL.findall(i.text)}
+    labels = {n: at for n, at in program.labels.items() if not (cut := _LABEL.fullmatch(n)) or cut[1] in named}
+    return replace(program, labels=labels)
 
 
-def _with_resources(kernel: Kernel, cubin: Cubin, function: Function, origin: str, *tools: str) -> Program:
-    linked = link(cubin, kernel.name)
-    named = demangled(list(linked.variables))
+def _with_resources(kernel: Kernel, cubin: Cubin, program: Program, origin: str, *tools: str) -> Program:
+    finished = without_padding(replace(program, name=kernel.name), origin)
+    resources = cubin.resources(kernel.name)
+    return link(replace(finished, resources=resources, tools=[*kernel.tools, *tools]), cubin)
+
+
+def without_padding(program: Program, origin: str) -> Program:
+    """Return a program without the padding behind its last instruction; `origin` is its file."""
+    code = list(program.instructions)
+    while len(code) > 1 and code[-1].opcode == "NOP":
+        code.pop()
+    offsets = {instruction.offset for instruction in code} if program.jump_targets else set()
+    jumps = {at: tuple(t for t in targets if t in offsets) for at, targets in program.jump_targets.items()}
     return replace(
-        program_of(replace(function, name=kernel.name), origin), resources=cubin.resources(kernel.name),
-        tools=[*kernel.tools, *tools], constants=linked.constants, segments=linked.segments, symbols=linked.symbols,
-        system=linked.system, variables={named[name]: where for name, where in linked.variables.items()},
+        program, demangled=demangle(program.name), instructions=code, jump_targets=jumps, origin=origin
     )  # fmt: skip
 
 
-def program_of(function: Function, origin: str) -> Program:
-    """Return the program of a code section, without its resources; `origin` is its file."""
-    code = list(function.instructions)
-    while len(code) > 1 and code[-1].opcode == "NOP":  # padding behind the last instruction
-        code.pop()
-    offsets = {instruction.offset for instruction in code} if function.jump_targets else set()
-    jumps = {at: tuple(t for t in targets if t in offsets) for at, targets in function.jump_targets.items()}
-    return Program(
-        name=function.name,
-        demangled=demangle(function.name),
-        arch=function.arch,
-        instructions=code,
-        labels=function.labels,
-        jump_targets=jumps,
-        source_file=next(iter(function.files.values()), ""),
-        origin=origin,
-    )
+class Kept(Struct, frozen=True):
+    """A compiled kernel, with the digest of each file that nvcc read for it: those that our scan does not come to."""
+
+    program: Program
+    read: dict[str, str]
+
+    def is_current(self) -> bool:
+        """Return whether these files hold what they held."""
+        with contextlib.suppress(WarplensError):
+            return all(digest(Path(file)) == was for file, was in self.read.items())
+        return False
+
+
+def kept(path: Path, kernel: str | None, options: Options, there: Cache) -> Program:
+    """Return a kernel that was kept, or load and keep it."""
+    return keyed(path, kernel, options, there)[1]
+
+
+def keyed(path: Path, kernel: str | None, options: Options, there: Cache) -> tuple[str | None, Program]:
+    """Return a kernel that was kept, or load and keep it; with it the key of its code and all that was read for it."""
+    code = code_key(path, options, kernel)
+    if code is None:
+        return None, load_traced(path, kernel, options)[0]
+    key = key_of("program", code, str(path))  # its lines name the file
+    found = there.get(key, Kept)
+    if found is None or not found.is_current():
+        program, read = load_traced(path, kernel, options)
+        try:
+            found = Kept(program, {str(file): digest(file) for file in read})
+        except WarplensError:  # one that is gone by now
+            return None, program
+        there.put(key, found)
+    return key_of("program", code, sorted(found.read.values())), found.program
+
+
+def code_key(path: Path, options: Options, kernel: str | None) -> str | None:
+    """Return the key of a kernel's code; none where a source is not known whole."""
+    tools = _tools(options.toolkit, path.suffix)
+    options = replace(options, toolkit=None)
+    if not is_text(path):
+        return key_of("program", digest(path), options, kernel, tools)
+    texts = list(sources(path, options))
+    if None in texts:
+        return None
+    return key_of("program", texts, replace(options, includes=[]), kernel, tools)
+
+
+def _tools(toolkit: str | None, suffix: str) -> list[str]:
+    """Return what identifies the tools of a program: compilers, and the disassembler, which is asked if it is there."""
+    makers = _MAKERS.get(suffix, ())
+    identities = []
+    for name in ("nvdisasm", *makers):
+        with contextlib.suppress(MissingTool):
+            identities.append(toolchain.found(name, toolkit).identity)
+    if "nvcc" in makers:
+        identities += [os.environ.get(name, "") for name in _HEEDED]
+        host = shutil.which("gcc")
+        identities.append(toolchain.stamp(Path(host)) if host else "")
+    return identities
+
+
+def is_text(path: Path) -> bool:
+    """Return whether a file is a source that is compiled."""
+    return path.suffix in _MAKERS
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file's content."""
+    return hashlib.sha256(read_bytes(path)).hexdigest()

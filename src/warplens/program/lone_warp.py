@@ -16,7 +16,8 @@ The longest path through these constraints is a lower bound on the warp's latenc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,14 +83,15 @@ def schedule(warps: list[list[Instruction]], machine: Machine, *, replacement: b
                 run.earliest = max(run.earliest, left)
     tail = (machine.sm.block_replacement_cycles or 0.0) if replacement else 0.0
     last = max(runs, key=lambda run: run.issued[-1])
-    path, awaited = last.path()
+    decided_by = [before if before >= 0 else None for before, _ in last.before]
+    path = chain(decided_by)
     return Schedule(
         issue_cycles=[r.issued for r in runs],
         dual_issued=[r.dual for r in runs],
         latency_cycles=last.issued[-1] + tail,
         path=path,
-        awaited=awaited,
-        decided_by=[before if before >= 0 else None for before, _ in last.before],
+        awaited=[i for i, later in pairwise(path) if last.before[later] == (i, True)],
+        decided_by=decided_by,
         end_cycle=last.earliest,
     )
 
@@ -111,7 +113,6 @@ class _Run:
         self.before: list[tuple[int, bool]] = []  # what decided each issue cycle: instruction, by its result?
         self._ready: dict[str, int] = {}  # register -> instruction that writes it
         self.earliest = 0.0
-        self._latencies: dict[tuple[str, str], float] = {}
         self._intervals = {kind: _ilp(machine, kind) for kind in {x.kind for x in code}}
 
     @property
@@ -140,24 +141,13 @@ class _Run:
                 return True
         return False
 
-    def path(self) -> tuple[list[int], list[int]]:
-        at, path, awaited = len(self.code) - 1, [], []
-        while at >= 0:
-            path.append(at)
-            at, by_result = self.before[at]
-            if by_result:
-                awaited.append(at)
-        return path[::-1], awaited[::-1]
-
     def _latency(self, producer: int, consumer: Instruction) -> float:
         instruction = self.code[producer]
         if instruction.latency_cycles is not None:
             return instruction.latency_cycles
-        pair = (instruction.kind, consumer.kind)
-        if pair not in self._latencies:
-            self._latencies[pair] = self.machine.latency_cycles(*pair, model="the latency bound")
+        latency = self.machine.latency_cycles(instruction.kind, consumer.kind, model="the latency bound")
         wide = wide_cycles(access_bytes(instruction), self.machine) if instruction.kind == "shared" else 0.0
-        return self._latencies[pair] + float(wide)
+        return latency + float(wide)
 
     def _to_next(self, instruction: Instruction) -> float:
         sm = self.machine.sm
@@ -193,38 +183,22 @@ class LoneWarp(Struct, frozen=True):
     decided_by: list[int | None]
     end_cycle: float
 
-    def path(self) -> list[int]:
-        """Return the longest path: the chain of decisions that leads to the last instruction, in order."""
-        return chain(self.decided_by)
 
-
-def chain(decided_by: Sequence[int | None]) -> list[int]:
-    """Return the chain of decisions that leads to the last instruction, in order; -1: nothing decided, as None."""
+def chain(decided_by: Sequence[int | None] | Mapping[int, int | None], end: int | None = None) -> list[int]:
+    """Return the chain of decisions that leads to an instruction (the last), in order; -1: nothing decided, as None."""
     found: list[int] = []
-    at: int | None = len(decided_by) - 1
+    at: int | None = len(decided_by) - 1 if end is None else end
     while at is not None and at >= 0:
         found.append(at)
         at = decided_by[at]
     return found[::-1]
 
 
-def issue_alone(
-    code: list[Instruction],
-    machine: Machine,
-    *,
-    taken: set[int] | None = None,
-    latencies: Sequence[float] | None = None,
-) -> LoneWarp:
-    """Issue instructions in order for one warp; `taken` has the positions of branches that are taken.
-
-    `latencies` replaces the cycles until a result that is waited for, position by position.
-    """
+def issue_alone(code: list[Instruction], machine: Machine, *, taken: set[int] | None = None) -> LoneWarp:
+    """Issue instructions in order for one warp; `taken` has the positions of branches that are taken."""
     if code and all(x.control is None for x in code):
         return _by_dependences(code, machine, taken or set())
-    run = facts_of(code, machine)
-    if latencies is not None:
-        run[:, LATENCY] = latencies
-    cycles, waited, decided = issue_in_order(run, machine, taken or set())
+    cycles, waited, decided = issue_in_order(facts_of(code, machine), machine, taken or set())
     waited_for, decided_by = ([None if n < 0 else n for n in found.tolist()] for found in (waited, decided))
     return LoneWarp(cycles[:-1].tolist(), waited_for, decided_by, float(cycles[-1]))
 

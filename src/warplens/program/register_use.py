@@ -12,15 +12,23 @@ import re
 from functools import lru_cache
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from warplens.core.files import read_toml
-from warplens.program.instruction import Operand
-from warplens.program.operands import REGISTER, parse_operand
+from warplens.program.instruction import REGISTER, Operand, parse_operand
 
 _FILE = Path(__file__).parent / "files" / "operands.toml"
-_RULES = {name: frozenset(opcodes) for name, opcodes in read_toml(_FILE).items() if isinstance(opcodes, list)}
-_NO_DESTINATION, _TWO_PREDICATES = _RULES["no_destination"], _RULES["two_predicates"]
-_GLOBAL, _DATA = _RULES["global"], _RULES["data"]
+_RULES: dict[str, Any] = read_toml(_FILE)
+_OPCODES = {name: frozenset(opcodes) for name, opcodes in _RULES.items() if isinstance(opcodes, list)}
+TEXTURE, _DATA, _DOUBLE, _FAR, _MATRIX, _CONVERTED = (
+    _OPCODES[name] for name in ("texture", "data", "double", "far", "matrix", "converted")
+)
+_GROUPED = _OPCODES["grouped"] | TEXTURE | _DATA | _DOUBLE | _FAR | _MATRIX | _CONVERTED
+_PRODUCTS: dict[str, dict[str, tuple[int, int]]] = _RULES["products"]
+_PREDICATES = ("predicate", "uniform predicate")
+_WIDE = frozenset(("64", "F64", "U64", "S64", "F32x2"))
+_DIMENSIONS = {"1D": 1, "2D": 2, "3D": 3, "CUBE": 3, "ARRAY_1D": 2, "ARRAY_2D": 3, "ARRAY_3D": 4, "ARRAY_CUBE": 4}
+_PAIRED, _SUFFIXED = re.compile(r"\.64\b"), re.compile(r"\.\w")
 
 # An operand, and how many registers from each that is written in it on; without numbers, one.
 Access = tuple[int, tuple[int, ...]]
@@ -83,40 +91,29 @@ def accesses(
 
 def _written(opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> set[int]:
     """Return the positions of the operands that are written."""
-    if not operands or opcode in _NO_DESTINATION:
+    if not operands or opcode in _OPCODES["no_destination"]:
         return {0} if opcode == "USETMAXREG" and operands and operands[0].kind == "uniform predicate" else set()
     kinds = [o.kind for o in operands]
-    predicates = ("predicate", "uniform predicate")
-    if opcode in _TWO_PREDICATES:  # one in the papers' listings
-        return {0, 1} if len(kinds) > 1 and kinds[1] in predicates else {0}
+    if opcode in _OPCODES["two_predicates"]:  # one in the papers' listings
+        return {0, 1} if len(kinds) > 1 and kinds[1] in _PREDICATES else {0}
     if opcode in TEXTURE:  # two groups of results before the coordinates; one before Volta
         return {0, 1} if kinds[1:3] == ["register", "register"] else {0}
     if (opcode in ("LDG", "LD") and "256" in modifiers) or (opcode == "B2R" and "RESULT" in modifiers):
         return {0, 1}
-    if kinds[0] in predicates:
+    if kinds[0] in _PREDICATES:
         if opcode == "IMNMX" and len(kinds) > 2:  # IMNMX.S64 PT, PT, R12, ...
             return {0, 1, 2}
         # a predicate, then a register: SHFL PT, R0, ... ; LOP3.LUT P0, RZ, ... ; ATOMG.E.ADD PT, R5, [...]
-        if (
-            len(kinds) > 1
-            and kinds[1] in ("register", "uniform")
-            and opcode not in ("R2P", "UR2UP", "SEL", "FSEL", "P2R", "FCHK")
-        ):
-            return {0, 1}
-        return {0}
+        reads_it = kinds[1:2] not in (["register"], ["uniform"])
+        return {0} if reads_it or opcode in ("R2P", "UR2UP", "SEL", "FSEL", "P2R", "FCHK") else {0, 1}
     written = {0}
     for i in range(1, len(kinds)):  # IADD3 R0, P0, P1, R2, ... : carries before the first source
-        if kinds[i] not in predicates or operands[i].text.startswith("!"):
+        if kinds[i] not in _PREDICATES or operands[i].text.startswith("!"):
             break
-        if all(kind in predicates for kind in kinds[i:]):
-            if opcode in ("VOTE", "VOTEU") and i == 1 and len(kinds) > 2:
-                written.add(i)
-            break
+        if all(kind in _PREDICATES for kind in kinds[i:]):
+            return {0, 1} if opcode in ("VOTE", "VOTEU") and i == 1 and len(kinds) > 2 else written
         written.add(i)
     return written
-
-
-_WIDE = frozenset(("64", "F64", "U64", "S64", "F32x2"))
 
 
 def _data_width(modifiers: tuple[str, ...]) -> int:
@@ -130,8 +127,9 @@ def _widths(
 ) -> list[int]:
     """Return how many registers each operand stands for."""
     widths = [1] * len(operands)
-    asked = opcode in _GROUPED or not _GROUPING.isdisjoint(modifiers) or opcode.endswith("GMMA")
-    if not operands or not asked:
+    if not operands or not (
+        opcode in _GROUPED or not _OPCODES["grouping"].isdisjoint(modifiers) or opcode.endswith("GMMA")
+    ):
         return widths
     registers = [i for i, o in enumerate(operands) if o.kind in ("register", "uniform")]
     sources = [i for i in registers if i not in written]
@@ -145,7 +143,8 @@ def _widths(
         put(registers, 4 if "256" in modifiers else _data_width(modifiers))  # 256 bits are two groups of four
     elif opcode in ("IMAD", "UIMAD") and ("WIDE" in modifiers or "HI" in modifiers):
         put(results, 2 if "WIDE" in modifiers else 1)
-        put([i for i in sources if i == len(operands) - 1 - _trailing_predicates(operands)], 2)
+        others = [i for i, o in enumerate(operands) if o.kind not in _PREDICATES]
+        put([i for i in sources if [i] == others[-1:]], 2)  # the addend
     elif opcode in _DOUBLE:
         put([i for i in registers if not operands[i].text.endswith(".F32")], 2)  # a scalar for both halves
     elif opcode in ("ISETP", "IMNMX", "MATCH", "UISETP", "UIMNMX") and ("S64" in modifiers or "U64" in modifiers):
@@ -162,9 +161,8 @@ def _widths(
     elif opcode in ("SULD", "SUST"):
         put([i for i in registers if operands[i].kind == "register"], _data_width(modifiers))
     elif opcode in _CONVERTED:
-        to, of = _conversion(opcode, modifiers)
-        put(results, to)
-        put(sources, of)
+        for positions, width in zip((results, sources), _conversion(opcode, modifiers), strict=True):
+            put(positions, width)
     elif opcode in ("CS2R", "CS2UR"):
         put(results, 1 if "32" in modifiers else 2)
     elif opcode in ("LDSM", "STSM"):
@@ -173,21 +171,9 @@ def _widths(
         put(registers, 2)
     elif opcode in _MATRIX:
         _matrix(opcode, modifiers, operands, results, widths)
-    elif "64" in modifiers and opcode in ("IADD", "IADD3", "MOV", "UMOV", "UIADD3", "SEL", "USEL", "LEA", "R2UR"):
+    elif "64" in modifiers and opcode in _OPCODES["pairs_of_64"]:
         put(registers, 2)
     return widths
-
-
-TEXTURE = frozenset(("TEX", "TLD", "TLD4", "TXD", "TXQ", "TMML"))
-_MATRIX = frozenset(("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "OMMA"))
-_DOUBLE = frozenset(("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "FADD2", "FMUL2", "FFMA2"))
-_CONVERTED = frozenset(("F2F", "I2F", "F2I", "FRND", "F2FP", "I2I"))
-_FAR = frozenset(("CALL", "RET", "BRX", "JMX", "LEPC", "BRXU", "JMXU", "ULEPC"))
-# Other opcodes have groups with these modifiers only, most have none: without either there is nothing to ask.
-_GROUPED = _DATA | TEXTURE | _MATRIX | _DOUBLE | _CONVERTED | _FAR
-_GROUPED |= {"SYNCS", "SULD", "SUST", "CS2R", "CS2UR", "LDSM", "STSM"}
-_GROUPING = frozenset(("64", "S64", "U64", "WIDE", "HI", "U4TO8"))
-_DIMENSIONS = {"1D": 1, "2D": 2, "3D": 3, "CUBE": 3, "ARRAY_1D": 2, "ARRAY_2D": 3, "ARRAY_3D": 4, "ARRAY_CUBE": 4}
 
 
 def _dimensions(operands: tuple[Operand, ...], modifiers: tuple[str, ...]) -> int:
@@ -218,39 +204,14 @@ def _texture(
             widths[registers[1]] = 2 * dimensions
 
 
-def _trailing_predicates(operands: tuple[Operand, ...]) -> int:
-    count = 0
-    for operand in reversed(operands):
-        if operand.kind not in ("predicate", "uniform predicate"):
-            break
-        count += 1
-    return count
-
-
 def _conversion(opcode: str, modifiers: tuple[str, ...]) -> tuple[int, int]:
     """Return the widths of result and source of a conversion: F2F.F64.F32, F2I.S64.F64.TRUNC, I2F.F64.S64."""
-    wide_float, wide_int = "F64" in modifiers, "S64" in modifiers or "U64" in modifiers
+    wide_float, wide_int = 1 + ("F64" in modifiers), 1 + ("S64" in modifiers or "U64" in modifiers)
     if opcode == "F2F":
         types = [m for m in modifiers if re.fullmatch(r"B?F(16|32|64).*", m)]
-        return (2 if types[:1] == ["F64"] else 1), (2 if types[1:2] == ["F64"] else 1)
-    if opcode == "F2I":
-        return (2 if wide_int else 1), (2 if wide_float else 1)
-    if opcode == "I2F":
-        return (2 if wide_float else 1), (2 if wide_int else 1)
-    if opcode == "FRND":
-        return (2, 2) if wide_float else (1, 1)
-    return 1, 1
-
-
-# Registers of A and B of a tensor-core product by opcode and shape; another shape has four and two (two of DMMA).
-_PRODUCTS = {
-    "HMMA": {"16816": (4, 2), "1688": (2, 1), "1684": (2, 1), "884": (2, 2)},
-    "IMMA": {"16832": (4, 2), "16816": (2, 1), "8816": (1, 1), "16864": (4, 2), "8832": (1, 1)},
-    "BMMA": {"168256": (4, 2), "168128": (2, 1), "88128": (1, 1)},
-    "DMMA": {"884": (2, 2), "8x8x4": (2, 2), "16x8x4": (4, 2), "16x8x8": (8, 4), "16x8x16": (16, 8)},
-}
-_TF32_PRODUCTS = {"1688": (4, 2), "1684": (2, 1)}
-_SPARSE_PRODUCTS = {"16816": (2, 2), "1688": (2, 2)}  # another shape has four and four
+        return 1 + (types[:1] == ["F64"]), 1 + (types[1:2] == ["F64"])
+    known = {"F2I": (wide_int, wide_float), "I2F": (wide_float, wide_int), "FRND": (wide_float, wide_float)}
+    return known.get(opcode, (1, 1))
 
 
 def _matrix(
@@ -259,24 +220,24 @@ def _matrix(
     """Fill in the group widths of a tensor-core instruction D = A B + C."""
     sparse = modifiers[:1] == ("SP",)
     kinds = modifiers[1:] if sparse else modifiers
-    shape, half = kinds[0] if kinds else "", "F16" in kinds[1:2]
+    shape = kinds[0] if kinds else ""
     a, b = _PRODUCTS.get(opcode, {}).get(shape, (2, 2) if opcode == "DMMA" else (4, 2))
     if opcode == "HMMA" and "TF32" in kinds:
-        a, b = _TF32_PRODUCTS.get(shape, (a, b))
+        a, b = _PRODUCTS["HMMA_TF32"].get(shape, (a, b))
     if sparse:
-        a, b = _SPARSE_PRODUCTS.get(shape, (4, 4))
+        a, b = _PRODUCTS["sparse"].get(shape, (4, 4))
     if opcode == "DMMA":
         c = 8 if shape.startswith("16") else 4
     elif opcode in ("IMMA", "BMMA"):
         c = 2 if shape.startswith("88") else 4
     else:
-        c = (2 if half else 4) * (2 if opcode == "HMMA" and shape == "884" else 1)
+        c = (2 if "F16" in kinds[1:2] else 4) * (2 if opcode == "HMMA" and shape == "884" else 1)
     for i in results:
         widths[i] = c
-    order = [i for i in range(len(operands)) if i not in results]
-    for position, width in zip(order, (a, b, c), strict=False):
-        if operands[position].kind == "register":
-            widths[position] = width
+    sources = [i for i in range(len(operands)) if i not in results]
+    for i, width in zip(sources, (a, b, c), strict=False):
+        if operands[i].kind == "register":
+            widths[i] = width
 
 
 def _group_matrix(
@@ -295,9 +256,6 @@ def _group_matrix(
         widths[registers[-1]] = accumulator
 
 
-_BULK = frozenset(("UBLKCP", "UBLKRED", "UBLKPF", "UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF", "UTMACCTL"))
-
-
 def _bulk_width(opcode: str, modifiers: tuple[str, ...], first: bool) -> int:
     """Return the uniform registers of a bulk copy's address: tensor coordinates, barrier, 64-bit pointer."""
     if opcode == "UTMACCTL" or (opcode.startswith("UTMA") and not first):
@@ -307,9 +265,6 @@ def _bulk_width(opcode: str, modifiers: tuple[str, ...], first: bool) -> int:
         return dimensions + (2 if opcode == "UTMALDG" else 1)
     into_shared = modifiers[:1] == ("S",)  # UBLKCP.S.G: destination and barrier, then a global pointer
     return 2 if first or into_shared else 1
-
-
-_PAIRED, _SUFFIXED = re.compile(r"\.64\b"), re.compile(r"\.\w")
 
 
 def _address(opcode: str, modifiers: tuple[str, ...], operand: Operand, first: bool) -> tuple[int, ...]:
@@ -323,13 +278,13 @@ def _address(opcode: str, modifiers: tuple[str, ...], operand: Operand, first: b
     behind = REGISTER.split(text.partition("[")[2] if start else text)[3::3]  # what follows each register
     for position, register in enumerate(operand.registers, start):
         width = 1
-        if opcode in _BULK:
+        if opcode in _OPCODES["bulk"]:
             width = _bulk_width(opcode, modifiers, first)
         elif operand.kind == "constant":
             width = 2 if text.lstrip("-|~").startswith("cx[") and register.startswith("UR") else 1
         elif _PAIRED.match(behind[position]):
             width = 2
-        elif opcode in _GLOBAL:
+        elif opcode in _OPCODES["global"]:
             bare = not _SUFFIXED.match(behind[position]) and "U32" not in text
             into_shared = opcode == "LDGSTS" and first
             if register.startswith("UR") or (bare and "E" in modifiers and not into_shared):

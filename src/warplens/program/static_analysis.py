@@ -14,23 +14,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
 from warplens.machine import KINDS, Machine
-from warplens.program.control_flow import (
-    Block,
-    Flow,
-    Loop,
-    basic_blocks,
-    flow_graph,
-    paths_through_loop,
-    paths_through_program,
-    run_along,
-)
-from warplens.program.dependence import Edge, dependences
+from warplens.program.control_flow import Flow, Loop, basic_blocks, flow_graph, paths_through, run_along
+from warplens.program.dataflow import Edge, dependences, live_registers
 from warplens.program.instruction import Instruction
-from warplens.program.lone_warp import LoneWarp, issue_alone
+from warplens.program.lone_warp import LoneWarp, chain, issue_alone
 from warplens.program.program import Program
 
 _TRIPS, _TRIP_INSTRUCTIONS = 8, 1024  # a long body settles in fewer trips
@@ -106,10 +98,10 @@ def static_analysis(program: Program, machine: Machine) -> StaticAnalysis:
         edges=edges,
         issue_cycles=[cycle for run in runs for cycle in run.issue_cycles],
         waited_for=[board for run in runs for board in run.waited_for],
-        live_registers=_live(code, flow.blocks),
+        live_registers=live_registers(code, flow.blocks),
         blocks=facts,
         loops=loops,
-        paths=[_once(path, flow, code, machine) for path in paths_through_program(flow, [f.cycles for f in facts])],
+        paths=[_once(path, flow, code, machine) for path in paths_through(flow, [f.cycles for f in facts])],
         without_latency=sorted(kind for kind in kinds if machine.timing(kind).latency_cycles is None),
     )
 
@@ -122,7 +114,7 @@ def _loop(
     body = [code[i] for b in blocks for i in range(b.first, b.last + 1)]
     size = len(body)
     weights = [(b.last - b.first + 1) / size for b in blocks]
-    paths = paths_through_loop(flow, loop, [f.cycles for f in facts])
+    paths = paths_through(flow, [f.cycles for f in facts], loop)
     cycles, around = _recurrence(n, loop, flow, code, edges, machine)
     return LoopFacts(
         header=loop.header,
@@ -141,7 +133,7 @@ def _once(path: list[int], flow: Flow, code: list[Instruction], machine: Machine
     """Run a path once."""
     run, taken = run_along(flow, path)
     alone = issue_alone([code[i] for i in run], machine, taken=taken)
-    return CodePath(path, alone.end_cycle, _steps(alone, alone.path(), run))
+    return CodePath(path, alone.end_cycle, _steps(alone, 0, run))
 
 
 def _around(path: list[int], flow: Flow, code: list[Instruction], machine: Machine) -> CodePath:
@@ -149,22 +141,21 @@ def _around(path: list[int], flow: Flow, code: list[Instruction], machine: Machi
     once, inside = run_along(flow, path)
     size = len(once)
     trips = max(2, min(_TRIPS, _TRIP_INSTRUCTIONS // size))
-    run = once * (2 * trips)
+    run, half = once * (2 * trips), size * trips
     taken = {t + size * k for t in inside for k in range(2 * trips)} | {size * (k + 1) - 1 for k in range(2 * trips)}
     alone = issue_alone([code[i] for i in run], machine, taken=taken)
-    half = size * trips
-    cycles = (alone.end_cycle - alone.issue_cycles[half]) / trips
-    chain = [at for at in alone.path() if half <= at]
-    spent: dict[int, float] = {}
-    for step in _steps(alone, chain, run):  # a mean iteration: what the second half of the trips waited for
+    spent = dict[int, float]()
+    for step in _steps(alone, half, run):  # a mean iteration: what the second half of the trips waited for
         spent[step.instruction] = spent.get(step.instruction, 0.0) + step.cycles / trips
+    cycles = (alone.end_cycle - alone.issue_cycles[half]) / trips
     return CodePath(path, cycles, [Step(instruction, c) for instruction, c in sorted(spent.items())])
 
 
-def _steps(alone: LoneWarp, chain: list[int], run: list[int]) -> list[Step]:
-    issue = alone.issue_cycles
-    ends = [*(issue[at] for at in chain[1:]), alone.end_cycle]
-    return [Step(run[at], end - issue[at]) for at, end in zip(chain, ends, strict=False)]
+def _steps(alone: LoneWarp, first: int, run: list[int]) -> list[Step]:
+    """Return the steps of the longest path, from a position of the run on."""
+    issue = [*alone.issue_cycles, alone.end_cycle]
+    chosen = [at for at in chain(alone.decided_by) if at >= first]
+    return [Step(run[at], issue[then] - issue[at]) for at, then in pairwise([*chosen, len(run)])]
 
 
 def _recurrence(
@@ -178,7 +169,7 @@ def _recurrence(
     forward: dict[int, list[tuple[int, float]]] = {}
     closing: set[tuple[int, int]] = set()
     for e in edges:
-        if e.kind in ("data", "predicate") and e.producer in inside and e.consumer in inside:
+        if e.producer in inside and e.consumer in inside:
             if e.carried == n:
                 closing.add((e.producer, e.consumer))
             elif e.carried is None and e.producer < e.consumer:
@@ -199,18 +190,8 @@ def _recurrence(
             if producer in length:
                 total = length[producer][0] + _latency(code, Edge(producer, consumer, "data", ""), machine)
                 if total > best[0]:
-                    best = (total, _chain(length, producer))
+                    best = (total, chain({i: before for i, (_, before) in length.items()}, producer))
     return best
-
-
-def _chain(length: dict[int, tuple[float, int | None]], end: int) -> list[int]:
-    """Return the instructions of a longest path, from its start to this end."""
-    chain: list[int] = []
-    at: int | None = end
-    while at is not None:
-        chain.append(at)
-        at = length[at][1]
-    return chain[::-1]
 
 
 def _latency(code: list[Instruction], edge: Edge, machine: Machine) -> float:
@@ -220,33 +201,6 @@ def _latency(code: list[Instruction], edge: Edge, machine: Machine) -> float:
         return producer.latency_cycles
     timing = machine.timing(producer.kind)
     return timing.latency_to.get(consumer.kind, timing.latency_cycles or 0.0)
-
-
-def _live(code: list[Instruction], blocks: list[Block]) -> list[int]:
-    """Return how many general registers hold a value still needed, before each instruction."""
-    general = [(0 if x.guard else _mask(x.writes), _mask(x.reads)) for x in code]  # a guarded write may keep the old
-    entry = [0] * len(blocks)
-    counts = [0] * len(code)
-    changed = True
-    while changed:
-        changed = False
-        for block in reversed(blocks):
-            live = 0
-            for successor in block.successors:
-                live |= entry[successor]
-            for i in range(block.last, block.first - 1, -1):
-                written, read = general[i]
-                live = live & ~written | read
-                counts[i] = live.bit_count()
-            if live != entry[block.index]:
-                entry[block.index] = live
-                changed = True
-    return counts
-
-
-def _mask(registers: tuple[str, ...]) -> int:
-    """Return the general registers among some as the bits of a whole number."""
-    return sum(1 << n for n in {int(name[1:]) for name in registers if name[0] == "R" and name[1:].isdigit()})
 
 
 def parallelism(code: Sequence[Instruction]) -> tuple[float, float]:

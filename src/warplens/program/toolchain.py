@@ -41,12 +41,11 @@ _WHEEL = {
     "NVRTC": "nvidia-cuda-nvrtc",
 }
 NEWEST_TESTED = (13, 5)  # of the CUDA toolkits
+_SO_VERSION, _SAID_VERSION = re.compile(r"\.so\.(\d+\.\d+[\d.]*)$"), re.compile(r"V(\d+(?:\.\d+)+)")
 _NVIDIAS = re.compile(r"(?:NVRTC|nvcc|ptxas|nvlink|fatbinary|nvdisasm) (\d{1,4})\.(\d{1,4})")
 TOOL_SECONDS, COMPILER_SECONDS = 3.0, 60.0  # processor time; a large source takes long
 COMPILER_BYTES = 8 << 30  # of memory, each; one with CUB and cooperative groups takes less than 1 GiB
 TOOL_BYTES = 1 << 30  # of memory, a damaged file may make a tool ask for all there is
-# What nvdisasm may take for a cubin: ten times the time and four times the memory of a healthy one.
-_BYTES_PER_SECOND, _BYTES_PER_BYTE = 16000.0, 500
 _LONGEST_MESSAGE = 1000
 
 
@@ -62,45 +61,62 @@ class Toolkit(Struct, frozen=True):
         return "(wheel)" if self.is_wheels else f"of {self.folders[0]}"
 
     def tool(self, name: str) -> Path | None:
-        """Return the path of a tool; None where this toolkit has none."""
+        """Return the path of a tool, of NVRTC that of its shared library; None where this toolkit has none."""
+        if name == "NVRTC":
+            parts = (folder / part for folder in self.folders for part in _LIBRARIES)
+            return next((file for part in parts for file in sorted(part.glob("libnvrtc.so.*"))), None)
         paths = (folder / "bin" / name for folder in self.folders)
         return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
-
-    def nvrtc(self) -> Path | None:
-        """Return NVRTC's shared library; None where this toolkit has none."""
-        parts = (folder / part for folder in self.folders for part in _LIBRARIES)
-        return next((file for part in parts for file in sorted(part.glob("libnvrtc.so.*"))), None)
 
     def headers(self) -> list[Path]:
         """Return the include folders, for headers such as cuda_fp16.h and cuda/std."""
         parts = (folder / part / more for folder in self.folders for part in _HEADERS for more in ("", "cccl"))
         return list(dict.fromkeys(part for part in parts if part.is_dir()))
 
-    def version(self, name: str, wheel: str) -> str:
+    def version(self, name: str) -> str:
         """Return the version of a tool, such as 13.0.88, or nothing; that of a wheel without running the tool."""
-        path = self.nvrtc() if name == "NVRTC" else self.tool(name)
+        path = self.tool(name)
         if path is None:
             return ""
         if self.is_wheels:
-            stem = wheel.replace("-", "_")
+            stem = _WHEEL[name].replace("-", "_")
             homes = (folder.parents[1] for folder in wheel_folders() if path.is_relative_to(folder))
             if info := next((info.name for home in homes for info in home.glob(f"{stem}-*.dist-info")), None):
                 return info[len(stem) + 1 : -len(".dist-info")]
-        if name == "NVRTC":
-            found = re.search(r"\.so\.(\d+\.\d+[\d.]*)$", str(path.resolve()))
-            return found[1] if found else ""
-        return _said_version(path)
+        said = _SO_VERSION.search(str(path.resolve())) if name == "NVRTC" else _SAID_VERSION.search(_said(path))
+        return said[1] if said else ""
 
-    def release(self) -> tuple[int, int]:
-        """Return major and minor version of the compiler; zeros where it does not say."""
-        return release_of(self.version("nvcc", "nvidia-cuda-nvcc") or self.version("NVRTC", "nvidia-cuda-nvrtc"))
+    def named(self, name: str) -> str:
+        """Return a tool of this toolkit as an answer names it: `nvcc 13.0.88 (wheel)`."""
+        return f"{name} {self.version(name)}".strip() + f" {self.where}"
 
     def refuse_if_old(self) -> None:
         """Raise an error where this toolkit is older than what we read."""
-        release = self.release()
+        release = _release(self.version("nvcc") or self.version("NVRTC"))
         if (0, 0) < release < _OLDEST:
             theirs, least = (".".join(map(str, one)) for one in (release, _OLDEST))
             raise WarplensError(f"CUDA {theirs} {self.where} is older than {least}; {OTHERWISE}")
+
+
+class Found(Struct, frozen=True):
+    """A tool: its name, its path, the toolkit it is of, and why it is not that of the toolkit that compiles."""
+
+    name: str
+    path: Path
+    toolkit: Toolkit
+    why: str = ""
+
+    @property
+    def version(self) -> str:
+        """The tool's version with the toolkit it is of, as an answer names it."""
+        named = self.toolkit.named(self.name)
+        return f"{named[:-1]}: {self.why})" if self.why else named
+
+    @property
+    def identity(self) -> str:
+        """The tool's version, or its file's size and time, without running it."""
+        version = self.toolkit.version(self.name) if self.toolkit.is_wheels else ""
+        return f"{self.name} {version}" if version else stamp(self.path)
 
 
 def wheels() -> Toolkit:
@@ -144,7 +160,7 @@ def using(named: str | None) -> Iterator[None]:
 
 def wheels_if_there() -> str | None:
     """Return `wheels`, which compile measuring kernels, where they are installed, else nothing."""
-    return WHEELS if wheels().nvrtc() else None
+    return WHEELS if wheels().tool("NVRTC") else None
 
 
 def prefer_wheels() -> None:
@@ -162,7 +178,7 @@ def wheel_folders() -> tuple[Path, ...]:
     return tuple(sorted(found, key=lambda f: f.name, reverse=True))
 
 
-def release_of(version: str) -> tuple[int, int]:
+def _release(version: str) -> tuple[int, int]:
     """Return the first two numbers of a version; zeros where it has none."""
     found = re.match(r"(\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else (0, 0)
@@ -174,7 +190,7 @@ def _at(folder: Path) -> Toolkit | None:
     if folder in [wheel.resolve() for wheel in wheel_folders()]:
         return wheels()
     found = Toolkit((folder,))
-    if found.tool("nvcc") is None and found.nvrtc() is None:
+    if found.tool("nvcc") is None and found.tool("NVRTC") is None:
         return None
     if unsafe := _UNSAFE.search(str(folder)):
         raise WarplensError(f"{folder}: nvcc cannot work in a folder with {unsafe[0]!r} in its name; {OTHERWISE}")
@@ -187,29 +203,18 @@ def _behind(nvcc: Path) -> Toolkit | None:
     home = nvcc.resolve().parents[1]
     if nvcc.resolve().name == "nvcc" and any((home / part / "cuda_runtime.h").is_file() for part in _HEADERS):
         return _at(home)
-    try:
-        _, out, err = execute([str(nvcc), "--dryrun", "x.cu"], _ASK_SECONDS)
-    except OSError:
-        return None
-    found = re.search(r"^#\$ TOP=(.+)$", (err + out).decode("utf-8", "replace"), re.MULTILINE)
+    found = re.search(r"^#\$ TOP=(.+)$", _said(nvcc, "--dryrun", "x.cu"), re.MULTILINE)
     return _at(Path(found[1].strip())) if found else None
 
 
 @cache
-def _said_version(path: Path) -> str:
+def _said(path: Path, *arguments: str) -> str:
+    """Return what a tool prints of itself; nothing where it does not run."""
     try:
-        _, out, _ = execute([str(path), "--version"], _ASK_SECONDS)
+        _, out, err = execute([str(path), *(arguments or ["--version"])], _ASK_SECONDS)
     except OSError:
         return ""
-    found = re.search(r"V(\d+(?:\.\d+)+)", out.decode("utf-8", "replace"))
-    return found[1] if found else ""
-
-
-class Found(Struct, frozen=True):
-    """A tool: its path, and its version with the toolkit it is of, as an answer names it."""
-
-    path: Path
-    version: str
+    return (err + out).decode("utf-8", "replace")
 
 
 def found(name: str, toolkit: str | None = None, at_least: str = "") -> Found:
@@ -217,54 +222,35 @@ def found(name: str, toolkit: str | None = None, at_least: str = "") -> Found:
 
     A missing tool is named with what brings it.
     """
-    first, others = chosen(toolkit), wheels()
-    kept = _of(name, first)
-    older = at_least and release_of(first.version(name, _WHEEL[name])) < release_of(at_least)
-    if kept is None or older:
-        instead = None if first.is_wheels else _of(name, others)
-        if instead is not None:
-            why = f"that {first.where} is older than the code" if kept else f"{first.folders[0]} has none"
-            return Found(instead, f"{_named(name, others)} (wheel: {why})")
-    if kept is None:
+    first = chosen(toolkit)
+    path, why = first.tool(name), f"{first.folders[0]} has none" if first.folders else ""
+    if path is not None:
+        if not at_least or _release(first.version(name)) >= _release(at_least):
+            return Found(name, path, first)
+        why = f"that {first.where} is older than the code"
+    if not first.is_wheels and (instead := wheels().tool(name)):
+        return Found(name, instead, wheels(), why)
+    if path is None:
         raise MissingTool(f"{name} is not installed; {bringing(name)}")
-    return Found(kept, f"{_named(name, first)} {first.where}")
+    return Found(name, path, first)
 
 
 def newer(name: str, than: Found) -> Found | None:
     """Return the wheels' tool where it is another than this one."""
-    path = _of(name, wheels())
+    path = wheels().tool(name)
     if path is None or path == than.path:
         return None
-    return Found(path, f"{_named(name, wheels())} (wheel: {than.version} is older than the code)")
+    return Found(name, path, wheels(), f"{than.version} is older than the code")
+
+
+def tool(name: str, toolkit: str | None = None) -> Path:
+    """Return the path of a CUDA tool, of the toolkit that compiles or of the wheels; say what brings a missing one."""
+    return found(name, toolkit).path
 
 
 def bringing(name: str) -> str:
     """Say what brings a tool that is missing."""
     return f"install a CUDA toolkit, or the wheel: pip install {_WHEEL.get(name, name)}"
-
-
-def _of(name: str, toolkit: Toolkit) -> Path | None:
-    return toolkit.nvrtc() if name == "NVRTC" else toolkit.tool(name)
-
-
-def _named(name: str, toolkit: Toolkit) -> str:
-    return f"{name} {toolkit.version(name, _WHEEL[name])}".strip()
-
-
-def tool(name: str, toolkit: str | None = None) -> Path:
-    """Return the path of a CUDA tool, of the toolkit that compiles or of the wheels; say what brings a missing one."""
-    path = _of(name, chosen(toolkit)) or _of(name, wheels())
-    if path is None:
-        raise MissingTool(f"{name} is not installed; {bringing(name)}")
-    return path
-
-
-def identity(name: str, toolkit: str | None = None) -> str:
-    """Return the identity of a tool, by its version or its file's size and time, without running it."""
-    path = tool(name, toolkit)
-    is_of_wheels = any(path.is_relative_to(folder) for folder in wheel_folders())
-    version = wheels().version(name, _WHEEL[name]) if is_of_wheels else ""
-    return f"{name} {version}" if version else stamp(path)
 
 
 def stamp(path: Path) -> str:
@@ -277,12 +263,6 @@ def one_line(text: str) -> str:
     """Return a message as one line of harmless characters, and not too long."""
     flat = printable(" ".join(text.split()))
     return flat if len(flat) <= _LONGEST_MESSAGE else flat[: _LONGEST_MESSAGE - 4] + " ..."
-
-
-def disassembler_limits(size: int) -> tuple[float, int]:
-    """Return the processor seconds and the bytes of memory that nvdisasm may take for a file of a size."""
-    seconds = max(TOOL_SECONDS, min(COMPILER_SECONDS, size / _BYTES_PER_SECOND))
-    return seconds, TOOL_BYTES + _BYTES_PER_BYTE * size
 
 
 def serve(module: str, request: bytes, limit_seconds: float, limit_bytes: int | None = None) -> tuple[int, bytes]:
@@ -301,24 +281,34 @@ def run(
     *arguments: str | Path,
     by: Path | None = None,
     folder: str | Path | None = None,
-    limit_seconds: float = COMPILER_SECONDS,
-    limit_bytes: int | None = None,
+    limits: tuple[float, int | None] = (COMPILER_SECONDS, None),
 ) -> str:
     """Run a tool (in `folder`) and return its standard output; its own message becomes the error.
 
     `by`: which program it is, where it shall not be that of the toolkit that is there first.
     """
-    command = [str(by or tool(name)), *map(str, arguments)]
+    code, out, err = ran(name, by or tool(name), arguments, folder, limits)
+    if code != 0:
+        text = one_line(err or out)
+        raise ToolError(f"{name}: {text or (f'crashed by signal {-code}' if code < 0 else f'failed with code {code}')}")
+    return out
+
+
+def ran(
+    name: str, program: Path, arguments: Iterable[str | Path], folder: str | Path | None,
+    limits: tuple[float, int | None], hint: str = "",
+) -> tuple[int, str, str]:  # fmt: skip
+    """Run a program within limits of seconds and bytes; return its exit code, its output and its errors.
+
+    The error of one that exceeds them begins with `name` and ends with `hint`.
+    """
     try:
-        code, out, err = execute(command, limit_seconds, limit_bytes, folder=folder)
+        code, out, err = execute([str(program), *map(str, arguments)], *limits, folder=folder)
     except OSError as error:
         raise ToolError(f"{name} could not be run: {error.strerror or error}") from None
-    if beyond := excess(code, err, limit_seconds, limit_bytes):
-        raise ToolError(f"{name} {beyond}")
-    if code != 0:
-        text = one_line((err or out).decode("utf-8", "replace"))
-        raise ToolError(f"{name}: {text or (f'crashed by signal {-code}' if code < 0 else f'failed with code {code}')}")
-    return out.decode("utf-8", "replace")
+    if beyond := excess(code, err + out, *limits):
+        raise ToolError(f"{name} {beyond}{hint}")
+    return code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
 def untested(tools: Iterable[str]) -> list[str]:

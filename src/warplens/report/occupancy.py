@@ -15,7 +15,7 @@ from rich.text import Text
 
 from warplens.core.units import printable
 from warplens.machine import Machine, Occupancy, OccupancyTable
-from warplens.machine.occupancy_table import best_blocks
+from warplens.machine.occupancy import best_blocks
 from warplens.report.page import markup
 from warplens.report.page.markup import Section, document, joined, tag
 from warplens.report.page.svg import Plot, figure, line

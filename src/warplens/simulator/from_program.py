@@ -32,8 +32,8 @@ from warplens.simulator.matrix import (
 from warplens.simulator.operands import Operands, Reader, number_of, written
 from warplens.simulator.traffic import Traffic, access, sent, traffic_of
 from warplens.simulator.units import PIPES, Unit, Units
+from warplens.workload.counted import sleep_seconds
 from warplens.workload.profile import Profile
-from warplens.workload.unmodelled import sleep_seconds
 
 _Banks = tuple[tuple[int, int], Operands]  # how many registers of each bank are read, and which ones
 _MET_SLOT, _BARRIER_SLOT = 7, 8  # behind the scoreboards

@@ -17,14 +17,13 @@ from msgspec.structs import replace
 
 from warplens.core.errors import MissingField, WarplensError
 from warplens.machine import KINDS, Machine
+from warplens.program.decoding import parse_listing
 from warplens.program.instruction import Instruction, access_bytes
-from warplens.program.listing import parse_listing
 from warplens.simulator import layout as at
 from warplens.simulator.code import Code, Step, Way
 from warplens.simulator.operands import Operands
 from warplens.simulator.units import Units
-from warplens.workload.memory_access import access_of, extra_latency, wavefronts
-from warplens.workload.workload import Access, Workload
+from warplens.workload.workload import Access, Workload, access_of, extra_latency, wavefronts
 
 ENDLESS = 1 << 40
 _MOST_STEPS = 20_000

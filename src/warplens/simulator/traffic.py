@@ -18,9 +18,8 @@ from warplens.program.instruction import Instruction, access_bytes
 from warplens.simulator import layout as at
 from warplens.simulator.code import Step
 from warplens.simulator.units import PIPES, Unit, Units
-from warplens.workload.memory_access import wavefronts
 from warplens.workload.profile import Profile
-from warplens.workload.workload import Access
+from warplens.workload.workload import Access, wavefronts
 
 SECTOR_BYTES, LINE_BYTES = 32, 128
 _WITH_RESULT = frozenset(("ATOM", "ATOMG"))

@@ -24,16 +24,15 @@ from warplens.core.errors import FileError, WarplensError
 from warplens.core.native import refuse_without_numba
 from warplens.machine import Machine, load_machine
 from warplens.models import predict
-from warplens.program.compile_cache import digest, is_text, keyed
-from warplens.program.compiler_options import sources
+from warplens.program.compile import sources
+from warplens.program.load import digest, is_text, keyed
 from warplens.program.program import Program
 from warplens.tuner.expression import Value
 from warplens.tuner.spec import Configuration, Emulation, WrongPoint
 from warplens.workload import Workload
 from warplens.workload.compiled_call import OLDEST, architecture, source_of
-from warplens.workload.counted import workload_of
+from warplens.workload.counted import texts, workload_of
 from warplens.workload.launch import KernelCall
-from warplens.workload.unmodelled import texts
 
 _FILE = re.compile(r'file\("(.+)"\)')
 _MMAP_THRESHOLD = -3  # of mallopt: bytes from which on an array is mapped

@@ -27,7 +27,7 @@ from warplens.tuner.journal import Journal
 from warplens.tuner.points import Row
 from warplens.tuner.spec import NUMBERS, Array, Sweep, WorkloadSpace, workload_of
 from warplens.workload import Workload, mix
-from warplens.workload.unmodelled import texts
+from warplens.workload.counted import texts
 
 _ROW_GROUP = 50_000
 CHUNK = 100_000  # closed-form points that are predicted at a time

@@ -17,7 +17,7 @@ from warplens.core.errors import WarplensError
 from warplens.machine import Machine
 from warplens.program.compile import compile_file
 from warplens.program.cubin import parse_cubin
-from warplens.program.kernel_names import choose
+from warplens.program.declarations import choose
 from warplens.tuner.choose import Candidate
 from warplens.tuner.spec import Configuration, Sweep
 from warplens.tuner.tune import Tuned

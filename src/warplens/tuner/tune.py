@@ -28,8 +28,8 @@ from warplens.tuner.estimate import Estimate, Key, essential, estimate, shape, w
 from warplens.tuner.expression import Value
 from warplens.tuner.points import Counted, compiled, count
 from warplens.tuner.spec import Configuration, KernelSpace, Sweep, WrongPoint
+from warplens.workload.counted import texts
 from warplens.workload.launch import KernelCall
-from warplens.workload.unmodelled import texts
 
 Watch = Callable[[str, int, int], None]  # the stage, configurations done, in all
 _DOUBT = 0.1  # the error of estimates before one is known

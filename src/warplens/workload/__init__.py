@@ -5,21 +5,18 @@
     command_line, interface, suggested_launch   calls written on a command line; a kernel's parameters; first guesses
     compiled_call     the kernel of a call: how it is compiled, and what Triton's launcher adds
     profile           counts per instruction and paths of warps, by the emulator or a profiler
-    ncu_report, profiler_counts                 Nsight Compute's reports, and profiles of their counts alone
-    counted           program + call + profile to a workload, with the chain of a lone warp
-    workload          Workload: counts of one warp and the launch; the input of every model; start here
-    loader            workloads as files: TOML by hand, JSON saved, and those that ship (files/workloads)
-    memory_access     shape, wavefronts and added latency of a warp's accesses; coalescing on older GPUs
-    graph             hand-written graphs of operations
-    unmodelled        features of a kernel that are not modelled, as the answer names them
+    ncu_report        Nsight Compute's reports, and profiles of their counts alone
+    counted           program + call + profile to a workload, with the chain of a lone warp and what is not modelled
+    workload          Workload: counts of one warp and the launch, its accesses; the input of every model; start here
+    loader            workloads as files: TOML by hand, JSON saved, those that ship (files/workloads), and mixes
 
 A profile has whole-grid counts, a workload counts of one warp. To add a count of the emulator: a column of
-`profile.COLUMNS`, then the emulator's. To add something that is not modelled: a row of `unmodelled.RULES` where it is
-an instruction, a function there where it is not.
+`profile.COLUMNS`, then the emulator's. To add something that is not modelled: a row of files/unmodelled.toml
+where it is an instruction, a function of `counted` where it is not.
 """
 
-from warplens.workload.loader import list_workloads, load_workload, parse_workload
-from warplens.workload.workload import Access, Launch, Link, Number, Workload, mix
+from warplens.workload.loader import list_workloads, load_workload, mix, parse_workload
+from warplens.workload.workload import Access, Launch, Link, Number, Workload
 
 __all__ = [
     "Access", "Launch", "Link", "Number", "Workload", "list_workloads",

@@ -140,17 +140,12 @@ def call_of(kernel: Interface, flags: Flags, file: str | Path) -> KernelCall:
         block = shape["block"]
         shape["num_warps"] = max(1, (block if isinstance(block, int) else math.prod(block)) // 32)
     shape.pop("block" if kernel.triton else "num_warps", None)
-    needed = {
-        "--grid": "grid",
-        "--num-warps" if kernel.triton else "--block": "num_warps" if kernel.triton else "block",
-    }
+    needed = {"--grid": "grid"} | ({"--num-warps": "num_warps"} if kernel.triton else {"--block": "block"})
     missing = [option for option, key in needed.items() if key not in shape]
     missing += [p.name for p in kernel.parameters if p.name not in given]
     if missing:
         words = starting_words(kernel)
-        said = " ".join(
-            f"{name} {words[name]}" if name.startswith("--") else f"--arg {words[name]}" for name in missing
-        )
+        said = " ".join(f"{name if name.startswith('--') else '--arg'} {words[name]}" for name in missing)
         raise WarplensError(f"{kernel.chosen}: missing: {said} (the sizes are guesses: set them to your program's)")
     passed = [p for p in kernel.parameters if not p.constant]
     arguments = [{"name": p.name, **given[p.name].keys(p.type, p.size_bytes)} for p in passed]
@@ -230,9 +225,7 @@ def _constant(given: ArgumentText) -> Any:
 
 def _variables(flags: Flags, known: list[Parameter], before: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the [[global]] tables `before`, those that the command line gives replaced or added."""
-    kinds = {p.name: p.type.rstrip("*") for p in known} | {
-        p.name.rpartition("::")[2]: p.type.rstrip("*") for p in known
-    }
+    kinds = {name: p.type.rstrip("*") for p in known for name in (p.name, p.name.rpartition("::")[2])}
     kinds |= {row["name"]: row["type"] for row in before}
     rows = {row["name"]: row for row in before}
     for text in flags.variables:
@@ -242,10 +235,7 @@ def _variables(flags: Flags, known: list[Parameter], before: list[dict[str, Any]
         if given.null:
             raise WarplensError(f"--global {text}: a variable holds numbers: write {given.name}=VALUE")
         kind = given.type or kinds.get(given.name, "") or ("f32" if isinstance(given.value, float) else "i32")
-        row: dict[str, Any] = {"name": given.name, "type": kind}
-        if given.count is not None:
-            row |= {"count": given.count, "fill": given.fill or "random"}
-        else:
-            row |= {"value": given.value}
-        rows[given.name] = row
+        filled = {"count": given.count, "fill": given.fill or "random"}
+        keys = {"value": given.value} if given.count is None else filled
+        rows[given.name] = {"name": given.name, "type": kind, **keys}
     return list(rows.values())

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from warplens.core.errors import FileError, WarplensError, nearest
 from warplens.machine import Machine
-from warplens.program.compiler_options import Options, split_flags
+from warplens.program.compile import Options, split_flags
 from warplens.program.cubin import parse_cubin
 from warplens.program.load import is_source, load_program, program_in
 from warplens.program.program import Program

@@ -98,7 +98,7 @@ def contents(argument: Argument, seed: int, folder: str = ".", where: str = "arg
 
 def _values(name: str, numbers: list[Any], index: Indices, seed: int, count: int, element: str) -> Values:
     if name in ("zeros", "ones"):
-        return np.full(index.shape, 1 if name == "ones" else 0, np.int64)
+        return np.full(index.shape, name == "ones", np.int64)
     if name == "iota":
         return index
     if name == "linear":

@@ -15,25 +15,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from warplens.core.files import read_text
-from warplens.program.compiler_options import Options
-from warplens.program.cubin import Cubin
-from warplens.program.declarations import (
-    Kernel,
-    declared_kernels,
-    declared_structures,
-    declared_variables,
-    ptx_types,
-    shared_extent,
-    split_top,
-    with_types,
-    without_comments,
-)
-from warplens.program.kernel_names import demangled
-from warplens.program.linking import variables_of
+from warplens.program import declarations
+from warplens.program.compile import Options
+from warplens.program.cubin import Cubin, variables_of
+from warplens.program.declarations import demangled, fitting, split_top
 from warplens.program.load import Kernel as Found
 from warplens.program.load import found_kernels
-from warplens.program.triton import split_name
-from warplens.program.triton_source import called_functions, extract, pointers_of
+from warplens.program.triton import called_functions, extract, pointers_of, split_name
 from warplens.workload.launch import SCALAR_BYTES, Argument, structure_layout
 
 _SCALARS = {
@@ -42,13 +30,8 @@ _SCALARS = {
     "unsigned long long": "u64", "float": "f32", "double": "f64", "__half": "f16", "half": "f16",
     "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_fp8_e4m3": "u8", "__nv_fp8_e5m2": "u8",
     "size_t": "u64", "ssize_t": "i64", "ptrdiff_t": "i64", "uintptr_t": "u64", "clock_t": "i64", "uint": "u32",
-    "uchar": "u8", "ushort": "u16", "ulong": "u64",
+    "uchar": "u8", "ushort": "u16", "ulong": "u64", "longlong": "i64", "ulonglong": "u64", "__nv_bfloat16_": "bf16",
     **{f"{sign}int{bits}_t": f"{'u' if sign else 'i'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}  # fmt: skip
-_VECTORS = {
-    "char": "i8", "uchar": "u8", "short": "i16", "ushort": "u16", "int": "i32", "uint": "u32", "long": "i64",
-    "ulong": "u64", "longlong": "i64", "ulonglong": "u64", "float": "f32", "double": "f64", "__half": "f16",
-    "half": "f16", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_bfloat16_": "bf16",
 }  # fmt: skip
 _POINTER_BYTES = 8
 _UNKNOWN_BYTES = 16  # of an element behind a pointer to void or to a structure: the most that one access takes
@@ -101,9 +84,17 @@ def interfaces(
     there = found_kernels(Path(path), options or Options()) if found_there is None else found_there
     found = {kernel.name: kernel for kernel in there}
     readable = demangled(list(found))
-    text = with_types(without_comments(read_text(Path(path)))) if Path(path).suffix in (".cu", ".cuh") else ""
-    declared, structures, variables = declared_kernels(text), declared_structures(text), declared_variables(text)
-    entries = ptx_types(read_text(Path(path))) if Path(path).suffix == ".ptx" else {}
+    text = (
+        declarations.with_types(declarations.without_comments(read_text(Path(path))))
+        if Path(path).suffix in (".cu", ".cuh")
+        else ""
+    )
+    declared, structures, variables = (
+        declarations.declared_kernels(text),
+        declarations.declared_structures(text),
+        declarations.declared_variables(text),
+    )
+    entries = declarations.ptx_types(read_text(Path(path))) if Path(path).suffix == ".ptx" else {}
     each = []
     for mangled, kernel in found.items():
         cubin, long = kernel.container, readable[mangled]
@@ -115,11 +106,11 @@ def interfaces(
         bare = head.rpartition(" ")[2].rpartition("::")[2]  # no return type, namespace, template arguments, parameters
         known = next((k for k in declared if k.name == bare and len(k.parameters) == len(sizes)), None)
         if known is None and len(entries.get(mangled, ())) == len(sizes):
-            known = Kernel(mangled, [(written, "") for written in entries[mangled]], "")
+            known = declarations.Kernel(mangled, [(written, "") for written in entries[mangled]], "")
         body = known.body if known else ""
         each.append(Interface(
             _chosen(long, list(readable.values())), long, _parameters(long, sizes, known, structures),
-            _variables(cubin, variables), body, shared_extent(body, long, text), uses.threads_max,
+            _variables(cubin, variables), body, declarations.shared_extent(body, long, text), uses.threads_max,
             uses.threads_required,
         ))  # fmt: skip
     return each
@@ -138,17 +129,12 @@ def _opening(long: str) -> int:
 def _chosen(long: str, names: list[str]) -> str:
     """Return the shortest name that chooses this kernel."""
     short = long[: _opening(long)].removeprefix("void ") if long.endswith(")") else long
-    head = long.partition("(")[0]
-    for name in (short, head):
-        if name == head and [n.partition("(")[0] for n in names].count(name) == 1:
-            return name
-        if sum(name in n for n in names) == 1:
-            return name
-    return long
+    known = {name: name for name in names}
+    return next((name for name in (short, long.partition("(")[0]) if fitting(known, name) == [long]), long)
 
 
 def _parameters(
-    long: str, sizes: list[int], known: Kernel | None, structures: dict[str, list[tuple[str, str]]]
+    long: str, sizes: list[int], known: declarations.Kernel | None, structures: dict[str, list[tuple[str, str]]]
 ) -> list[Parameter]:
     """Return the parameters of a launch; a structure is replaced by its members."""
     types = split_top(long[_opening(long) + 1 : -1]) if long.endswith(")") else []
@@ -186,8 +172,8 @@ def launch_type(written: str) -> tuple[str, int]:
     if base in _SCALARS:
         return _SCALARS[base] + "*" * depth, 1
     vector = re.fullmatch(r"(\w+?)([1-4])", base)
-    if vector and vector[1] in _VECTORS:
-        return _VECTORS[vector[1]] + "*" * depth, int(vector[2])
+    if vector and vector[1] in _SCALARS:
+        return _SCALARS[vector[1]] + "*" * depth, int(vector[2])
     return ("u8*", _UNKNOWN_BYTES) if depth else ("", 1)
 
 

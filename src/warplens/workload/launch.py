@@ -40,8 +40,10 @@ SCALAR_BYTES = {
     "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8,
     "f16": 2, "bf16": 2, "f32": 4, "f64": 8,
 }  # fmt: skip
-_INTEGERS = {name: (name[0] == "i", 8 * size) for name, size in SCALAR_BYTES.items() if name[0] in "iu"}
+_INTEGERS = {f"u{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)}
+_INTEGERS |= {f"i{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)}
 CONTENTS_ASSUMED = "contents assumed: "  # begins the note of a call whose arrays' contents nobody wrote
+_NO_BLOCK = "a Triton kernel's follows from num_warps"
 _LARGEST_MEMORY = 1 << 40
 _LARGEST_GRID = (2**31 - 1, 65535, 65535)
 
@@ -218,10 +220,8 @@ def _overlaid(tree: dict[str, Any], changes: Any, where: str) -> dict[str, Any]:
 
 def _check(call: KernelCall, file: str) -> None:
     """Refuse a call that the types allow and a GPU does not."""
-    if call.block is None and call.num_warps is None:
-        raise FileError(f"{file}: block: missing")
-    if call.block is not None and call.num_warps is not None:
-        raise FileError(f"{file}: block: a Triton kernel's follows from num_warps")
+    if (call.block is None) == (call.num_warps is None):
+        raise FileError(f"{file}: block: {'missing' if call.block is None else _NO_BLOCK}")
     if call.threads_per_block > 1024:
         raise FileError(f"{file}: block: {call.threads_per_block} threads; a block has at most 1024")
     if call.block_shape[2] > 64:
@@ -268,8 +268,7 @@ def _check_argument(argument: Argument, where: str) -> None:
     elif isinstance(argument.value, str):
         raise FileError(f"{where}.value: must be a number, not text")
     elif kind in _INTEGERS:
-        (signed, bits), value = _INTEGERS[kind], argument.value
-        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+        (low, high), value = _INTEGERS[kind], argument.value
         if not low <= value <= high or value != int(value):  # in this order: int() of nan and inf fails
             raise FileError(f"{where}.value: {kind} holds whole numbers from {low} to {high}, not {value}")
 
@@ -298,11 +297,8 @@ def check_parameters(
         return [offset for offset, _ in parameters]
     if (found := _of_members(call.arguments, parameters)) is not None:
         return found
-    at, offsets = 0, []
-    for argument in call.arguments:
-        at = -(-at // argument.align_bytes) * argument.align_bytes
-        offsets.append(at)
-        at += argument.size_bytes
+    offsets, _ = structure_layout(call.arguments)
+    at = offsets[-1] + call.arguments[-1].size_bytes if offsets else 0
     if at != parameter_bytes:
         raise WarplensError(
             f"{kernel} takes {parameter_bytes} bytes of arguments, the launch file gives {at} "
@@ -345,7 +341,7 @@ def structure_layout(members: Sequence[Argument]) -> tuple[list[int], int]:
     for member in members:
         offsets.append(-(-at // member.align_bytes) * member.align_bytes)
         at = offsets[-1] + member.size_bytes
-    strictest = max(member.align_bytes for member in members)
+    strictest = max((member.align_bytes for member in members), default=1)
     return offsets, -(-at // strictest) * strictest
 
 

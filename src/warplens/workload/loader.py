@@ -1,11 +1,11 @@
-"""Loader of workload files: hand-written TOML, saved JSON, and those that ship with warplens."""
+"""Loader of workloads: hand-written TOML, saved JSON, those that ship with warplens, and Volkov's synthetic mixes."""
 
 from __future__ import annotations
 
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -15,17 +15,14 @@ from warplens.core.file_kinds import expect, other_kind
 from warplens.core.files import convert, read_json, read_toml
 from warplens.core.units import printable
 from warplens.machine import KINDS
+from warplens.machine.tables import InstructionClass
+from warplens.program.decoding import parse_listing
 from warplens.program.instruction import Instruction, access_bytes
-from warplens.program.listing import parse_listing
-from warplens.workload.memory_access import access_of
 from warplens.workload.profile import COLUMNS, Profile
-from warplens.workload.workload import Access, Workload, from_mix
+from warplens.workload.workload import Access, Link, Mix, Number, Workload, access_of
 
 FOLDER = Path(__file__).parent / "files" / "workloads"
 _LATER = ("replays", "passed")  # columns of a profile that older files do not have
-_SCOREBOARDS = (None, *range(6))
-_CONTROL = {"stall": 15, "wait_mask": 63, "reuse": 15}  # the largest number in each field
-_MOST = 1 << 53  # of what is counted: more of it is no whole number any more
 
 
 def list_workloads() -> list[str]:
@@ -88,55 +85,28 @@ def _one_line(workload: Workload) -> Workload:
 
 def _only(workload: Workload, field: str, message: str) -> None:
     """Refuse a workload that gives anything beside this field and its own name, source and notes."""
-    bare = Workload(name=workload.name)
+    bare = Workload(name=workload.name, source=workload.source, notes=workload.notes)
     for f in msgspec.structs.fields(workload):
-        if f.name not in ("format", "name", "source", "notes", field) and getattr(workload, f.name) != getattr(
-            bare, f.name
-        ):
+        if f.name != field and getattr(workload, f.name) != getattr(bare, f.name):
             raise FileError(f"{message}; remove {f.encode_name!r}")
 
 
-def _check_counts(workload: Workload, file: str) -> None:
-    """Refuse a saved kernel that was cut or changed by hand: classes, scoreboards, a count for each instruction."""
-    for i, x in enumerate(workload.code):
-        if x.kind not in KINDS:
-            raise FileError(f"{file}: code.{i}.kind: unknown class{nearest(x.kind, KINDS)}")
-        if x.line is not None and not 0 <= x.line <= _MOST:
-            raise FileError(f"{file}: code.{i}.line: zero or more, not {x.line}")
-        for board in (x.control.write_scoreboard, x.control.read_scoreboard) if x.control else ():
-            if board not in _SCOREBOARDS:
-                raise FileError(f"{file}: code.{i}.control: scoreboards are 0 to 5, not {board}")
-        for name, most in _CONTROL.items() if x.control else ():
-            if not 0 <= (value := getattr(x.control, name)) <= most:
-                raise FileError(f"{file}: code.{i}.control.{name}: from 0 to {most}, not {value}")
-    if workload.profile is None:
-        return
-    _check_paths(workload.profile, len(workload.code), file)
-    counts = workload.profile.counts
+def _check_profile(workload: Workload, profile: Profile, file: str) -> None:
+    """Refuse a saved kernel that was cut or changed by hand: a count for each instruction, paths within the code."""
+    size, counts = len(workload.code), profile.counts
     for name in (name for name in COLUMNS if name not in counts and name not in _LATER):
         raise FileError(f"{file}: profile.counts.{name}: missing")
     for name, column in counts.items():
-        if len(column) != len(workload.code):
-            many = f"{len(column)} numbers for {len(workload.code)} instructions"
-            raise FileError(f"{file}: profile.counts.{name}: {many}")
-        if min(column, default=0.0) < 0:
-            raise FileError(f"{file}: profile.counts.{name}: must be zero or more, not {min(column):g}")
-
-
-def _check_paths(profile: Profile, instructions: int, file: str) -> None:
-    """Refuse a profile whose paths or blocks point outside the code."""
-    for name in ("grid_blocks", "warps_per_block"):
-        if not 1 <= (value := getattr(profile, name)) <= _MOST:
-            raise FileError(f"{file}: profile.{name}: from 1 to 2^53, not {value}")
+        if len(column) != size:
+            raise FileError(f"{file}: profile.counts.{name}: {len(column)} numbers for {size} instructions")
     for i, path in enumerate(profile.paths):
-        for segment in path.segments:
-            if not 0 <= segment.times <= _MOST or any(not 0 <= a <= b <= instructions for a, b in segment.runs):
-                where = f"runs lie within {instructions} instructions, and are walked 0 to 2^53 times"
-                raise FileError(f"{file}: profile.paths.{i}: {where}: not {segment.runs[:4]}, {segment.times} times")
+        for runs in (segment.runs for segment in path.segments):
+            if any(not 0 <= first <= stop <= size for first, stop in runs):
+                raise FileError(f"{file}: profile.paths.{i}: runs lie within {size} instructions: not {runs[:4]}")
     for i, block in enumerate(profile.blocks):
         if any(not 0 <= path < len(profile.paths) for path in block):
             raise FileError(f"{file}: profile.blocks.{i}: its warps take paths 0 to {len(profile.paths) - 1}")
-    lengths, executed = [path.instructions for path in profile.paths], sum(profile.counts.get("executed", []))
+    lengths, executed = [path.instructions for path in profile.paths], profile.total("executed")
     if (walked := sum(lengths[path] for block in profile.blocks for path in block)) > 2 * executed:
         what = f"kept blocks execute {walked:.3g} instructions, by profile.counts.executed the grid has {executed:.3g}"
         raise FileError(f"{file}: profile.paths: {what}")
@@ -144,7 +114,8 @@ def _check_paths(profile: Profile, instructions: int, file: str) -> None:
 
 def _complete(workload: Workload, file: str) -> Workload:
     """Refuse a workload that the types allow and no kernel has; count the instructions of a listing."""
-    _check_counts(workload, file)
+    if workload.profile is not None:
+        _check_profile(workload, workload.profile, file)
     launch = workload.launch
     if launch is not None:
         for name, shape in (("grid", launch.grid), ("block", launch.block)):
@@ -192,3 +163,61 @@ def _finite(node: Any, path: tuple[str, ...], file: str) -> None:
         if path[-2:] == ("mix", "alpha") and not math.isnan(node) and node > 0:
             return
         raise FileError(f"{file}: {'.'.join(path)}: must be finite, not {node}")
+
+
+def mix(
+    alpha: Number, op: Literal["add"] = "add", other: Literal["load", "sfu", "shared"] = "load", *, stride: int = 1
+) -> Workload:
+    """Return Volkov's synthetic kernel (2016 §4.1, §4.7): `alpha` adds per one load, SFU or shared-memory instruction.
+
+    `alpha` may be below one (one add per 1/alpha others), zero, infinite (adds only) or an array of such
+    values. The body is one other instruction and alpha adds, or a single add where alpha is infinite.
+    `stride` spreads each load over so many 128-byte lines.
+    """
+    import numpy as np  # here, so that the command line starts without it
+
+    if op != "add" or other not in ("load", "sfu", "shared") or not 1 <= stride <= 32:
+        raise WarplensError(f"a mix is of add and load, sfu or shared, stride 1 to 32; not {op}, {other}, {stride}")
+    try:
+        alpha = np.asarray(alpha, dtype=float)
+    except (TypeError, ValueError):
+        raise WarplensError(f"alpha must be a number or an array of numbers, not {alpha!r}") from None
+    if np.any(np.isnan(alpha)) or np.any(np.asarray(alpha) < 0):
+        raise WarplensError(f"alpha must be zero or more, not {alpha}")
+    endless = np.isinf(alpha)
+    # plain numbers where there is one value, so that the workload can be saved
+    adds, others = (x if x.ndim else float(x) for x in (np.where(endless, 1.0, alpha), np.where(endless, 0.0, 1.0)))
+    both = x if (x := np.minimum(adds, others)).ndim else float(x)
+    kind: InstructionClass = other
+    # Evenly interleaved: with alpha > 1 the adds follow one another, with alpha < 1 the others do (§4.7).
+    links = [
+        Link(kind, "fp32", both),
+        Link("fp32", kind, both),
+        Link("fp32", "fp32", adds - both),
+        Link(kind, kind, others - both),
+    ]
+    accesses = []
+    instructions: dict[InstructionClass, Number] = {"fp32": adds}
+    if other == "sfu":
+        instructions["sfu"] = others
+    elif other == "shared":
+        accesses.append(Access(count=others, space="shared"))
+    else:
+        accesses.append(Access(count=others, transactions=float(stride), coalesced=stride == 1))
+    label = "array" if np.ndim(alpha) else f"{float(alpha):g}"
+    return Workload(
+        name=f"mix of {op} and {other}, alpha {label}" + (f", stride {stride}" if stride > 1 else ""),
+        source="Volkov 2016 §4.1, §4.7",
+        instructions=instructions,
+        accesses=accesses,
+        links=links,
+    )
+
+
+def from_mix(workload: Workload, table: Mix) -> Workload:
+    """Return the workload that a `[mix]` table stands for, under the name and source of its file."""
+    alpha = float(table.alpha)
+    counted = mix(alpha, table.op, table.other, stride=table.stride)
+    name = f"{workload.name.partition(' (alpha ')[0]} (alpha {alpha:g})"
+    table = msgspec.structs.replace(table, alpha=alpha)
+    return counted.with_values(name=name, source=workload.source, notes=workload.notes, mix=table)

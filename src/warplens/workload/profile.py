@@ -24,9 +24,11 @@ COLUMNS = (
 CACHED = ("l1_hit_sectors", "l2_sectors", "l2_hit_sectors", "replays", "passed")  # what else is on the SM changes them
 # From here on fewer blocks on an SM are looked at: what L1 lost of what loads ask of L2; what blocks read, over L1. Of
 # 1.3 times L1 an H200 keeps most, as its warps do not go in turn; of 1.8 times little (fewer_blocks.json).
-CROWDED, TOO_MUCH = 0.1, 1.7
+LEAST_LOST, _LEAST_TIMES_L1 = 0.1, 1.7
 
 Share = Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[float, Meta(ge=0)]
+Many = Annotated[int, Meta(ge=1, le=1 << 53)]  # more is no whole number any more as a float
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -37,7 +39,7 @@ class Segment(_Part, frozen=True, array_like=True):
     """A sequence of straight runs (first instruction, one behind the last), `times` in a row."""
 
     runs: list[tuple[int, int]]
-    times: int
+    times: Annotated[int, Meta(ge=0, le=1 << 53)]
 
     @property
     def instructions(self) -> int:
@@ -110,13 +112,13 @@ class Fewer(_Part, frozen=True, kw_only=True):
     traffic: list[Traffic]
 
 
-class Crowding(_Part, frozen=True, kw_only=True):
+class L1Contention(_Part, frozen=True, kw_only=True):
     """Contention of the blocks on one SM for L1.
 
     `lost_share`: of the sectors that loads through L1 ask of L2, those that L1 had before and lost. `times_l1`: what
     the blocks on an SM read together, over the size of L1. `l2_sectors`: all that the call asks of L2, by which a
     profile is known that something has changed. `fewer`: with fewer blocks on an SM, halved until L1 loses little; none
-    where it is not crowded, or where a block costs too much to run again.
+    where contention is low, or where a block costs too much to run again.
     """
 
     lost_share: Share
@@ -125,9 +127,9 @@ class Crowding(_Part, frozen=True, kw_only=True):
     fewer: list[Fewer] = []
 
     @property
-    def crowded(self) -> bool:
+    def is_high(self) -> bool:
         """True if L1 loses so much that fewer blocks might be faster."""
-        return self.lost_share >= CROWDED and self.times_l1 >= TOO_MUCH
+        return self.lost_share >= LEAST_LOST and self.times_l1 >= _LEAST_TIMES_L1
 
     def fits(self, profile: Profile) -> bool:
         """Return whether the accesses of a profile are still those that this was counted of."""
@@ -172,8 +174,8 @@ class Profile(_Part, frozen=True, kw_only=True):
     spread of the samples, or as no sampled block came to them and others may.
     """
 
-    grid_blocks: int
-    warps_per_block: int
+    grid_blocks: Many
+    warps_per_block: Many
     emulated_blocks: int
     exact: bool
     error: float = 0
@@ -181,7 +183,7 @@ class Profile(_Part, frozen=True, kw_only=True):
     unsure: list[int] = []
     known_instructions: Share = 1
     known_addresses: Share = 1
-    counts: dict[str, list[float]]
+    counts: dict[str, list[Count]]
     paths: list[Path] = []
     blocks: list[list[int]] = []
     block_instructions: list[float] = []
@@ -192,7 +194,7 @@ class Profile(_Part, frozen=True, kw_only=True):
     l1_bytes: float = 0
     notes: list[str] = []
     assumed: list[Assumed] = []
-    crowding: Crowding | None = None  # None: not looked at
+    l1_contention: L1Contention | None = None  # None: not looked at
 
     def total(self, column: str) -> float:
         """Sum a column over all instructions."""

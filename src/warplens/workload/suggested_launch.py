@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from warplens.program.compiler_options import Options
+from warplens.program.compile import Options
 from warplens.workload.interface import Interface, Parameter
 from warplens.workload.launch import SCALAR_BYTES, default_fill
 
@@ -114,18 +114,15 @@ def _block(kernel: Interface, sizes: _Sizes) -> list[int]:
 
 def _argument(p: Parameter, sizes: _Sizes) -> dict[str, Any]:
     kind = p.type or ("f32*" if p.size_bytes == 8 else "i32")
-    row: dict[str, Any] = {"name": p.name, "type": kind}
+    if kind.endswith("*"):
+        return {"name": p.name, "type": kind, "count": p.lanes * sizes.count, "fill": default_fill(kind)}
+    value: str | float = 1.0
     if kind == "bytes":
-        return {**row, "value": f"<{p.size_bytes} bytes in hex>"}  # refused: zeros would be a kernel without work
-    if not kind.endswith("*"):
-        if kind[0] in "fb":
-            return {**row, "value": 1.0}
+        value = f"<{p.size_bytes} bytes in hex>"  # refused: zeros would be a kernel without work
+    elif kind[0] in "iu":
         number = _number(p.name)
-        return {
-            **row,
-            "value": min(number if number is not None else sizes.value, (1 << 8 * SCALAR_BYTES[kind] - 1) - 1),
-        }
-    return {**row, "count": p.lanes * sizes.count, "fill": default_fill(kind)}
+        value = min(sizes.value if number is None else number, (1 << 8 * SCALAR_BYTES[kind] - 1) - 1)
+    return {"name": p.name, "type": kind, "value": value}
 
 
 def starting_variables(kernel: Interface) -> dict[str, float | int]:
@@ -197,11 +194,8 @@ def launch_text(kernel: Interface, file: str, options: Options) -> str:
         lines += [f"block = {_toml(tree['block'])}  # threads of a block: one number, or [x, y, z]"]
     if tree.get("dynamic_shared_bytes"):
         lines += [f"dynamic_shared_bytes = {tree['dynamic_shared_bytes']}  # the third number of <<< >>>"]
-    lines += [f"defines = {_toml(options.defines)}"] if options.defines else []
-    lines += [f"includes = {_toml(options.includes)}"] if options.includes else []
-    lines += [f"flags = {_toml(options.flags)}"] if options.flags else []
-    lines += ["fast_math = true"] if options.fast_math else []
-    lines += [f"register_limit = {options.register_limit}"] if options.register_limit else []
+    keys = ("defines", "includes", "flags", "fast_math", "register_limit")
+    lines += [f"{key} = {_toml(value)}" for key in keys if (value := getattr(options, key))]
     for argument in tree["arg"]:
         lines += ["", f"[[arg]]  # {_comment(written[argument['name']])}"]
         hints = _HINTS if isinstance(argument.get("value"), str) else {**_HINTS, "value": ""}
@@ -229,4 +223,4 @@ def _toml(value: Any) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
-    return str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

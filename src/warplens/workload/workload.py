@@ -1,8 +1,8 @@
-"""Workload of a kernel: the counts of one warp, and the launch. Every model consumes one.
+"""Workload of a kernel: the counts of one warp, and the launch; shape, wavefronts and added latency of its accesses.
 
-It is counted from machine code by the front end and the emulator, or
-written by hand (TOML), or saved and loaded (JSON, the same tree). All counts are per warp. A count may also
-be a NumPy array: models then broadcast, and a million configurations are one call.
+Every model consumes one. It is counted from machine code by the front end and the emulator, or written by hand (TOML),
+or saved and loaded (JSON, the same tree). All counts are per warp. A count may also be a NumPy array: models then
+broadcast, and a million configurations are one call.
 
 A workload with a `launch` is a kernel and its time is the kernel's. Without one it is steady state: an
 endless repetition of the counted body on every warp, and its time is what one SM spends per body.
@@ -11,17 +11,18 @@ endless repetition of the counted body on every warp, and its time is what one S
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import msgspec
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from warplens.core.errors import FileError, WarplensError
 from warplens.core.files import write_whole
-from warplens.machine import KINDS
-from warplens.machine.machine import InstructionClass
+from warplens.machine import KINDS, Machine
+from warplens.machine.tables import InstructionClass
 from warplens.program.instruction import Instruction
 from warplens.workload.profile import Profile, Unmodelled
 
@@ -110,7 +111,7 @@ class Link(_Part, frozen=True):
 
 
 class WarpListing(_Part, frozen=True):
-    """The instructions one warp executes, as text (see `warplens.program.listing`)."""
+    """The instructions one warp executes, as text (see `warplens.program.decoding`)."""
 
     listing: str
 
@@ -248,63 +249,109 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         write_whole(Path(path), text + "\n")
 
 
-def mix(
-    alpha: Number,
-    op: Literal["add"] = "add",
-    other: Literal["load", "sfu", "shared"] = "load",
-    *,
-    stride: int = 1,
-) -> Workload:
-    """Return Volkov's synthetic kernel (2016 §4.1, §4.7): `alpha` adds per one load, SFU or shared-memory instruction.
+_LINE_BYTES = 128
+_WARP, _HALF_WARP = 32, 16
 
-    `alpha` may be below one (one add per 1/alpha others), zero, infinite (adds only) or an array of such
-    values. The body is one other instruction and alpha adds, or a single add where alpha is infinite.
-    `stride` spreads each load over so many 128-byte lines.
+
+def access_of(kind: str, width: int) -> Access | None:
+    """Return one access of a class, of so many bytes per thread, where nothing counts its addresses.
+
+    It is coalesced, without conflicts and misses in the caches, unless the class says otherwise. A class without
+    memory accesses has none.
     """
-    import numpy as np  # here, so that the command line starts without it
-
-    if op != "add" or other not in ("load", "sfu", "shared") or not 1 <= stride <= 32:
-        raise WarplensError(f"a mix is of add and load, sfu or shared, stride 1 to 32; not {op}, {other}, {stride}")
-    try:
-        alpha = np.asarray(alpha, dtype=float)
-    except (TypeError, ValueError):
-        raise WarplensError(f"alpha must be a number or an array of numbers, not {alpha!r}") from None
-    if np.any(np.isnan(alpha)) or np.any(np.asarray(alpha) < 0):
-        raise WarplensError(f"alpha must be zero or more, not {alpha}")
-    endless = np.isinf(alpha)
-    # plain numbers where there is one value, so that the workload can be saved
-    adds, others = (x if x.ndim else float(x) for x in (np.where(endless, 1.0, alpha), np.where(endless, 0.0, 1.0)))
-    both = x if (x := np.minimum(adds, others)).ndim else float(x)
-    kind: InstructionClass = other
-    # Evenly interleaved: with alpha > 1 the adds follow one another, with alpha < 1 the others do (§4.7).
-    links = [
-        Link(kind, "fp32", both),
-        Link("fp32", kind, both),
-        Link("fp32", "fp32", adds - both),
-        Link(kind, kind, others - both),
-    ]
-    accesses = []
-    instructions: dict[InstructionClass, Number] = {"fp32": adds}
-    if other == "sfu":
-        instructions["sfu"] = others
-    elif other == "shared":
-        accesses.append(Access(count=others, space="shared"))
-    else:
-        accesses.append(Access(count=others, transactions=float(stride), coalesced=stride == 1))
-    label = "array" if np.ndim(alpha) else f"{float(alpha):g}"
-    return Workload(
-        name=f"mix of {op} and {other}, alpha {label}" + (f", stride {stride}" if stride > 1 else ""),
-        source="Volkov 2016 §4.1, §4.7",
-        instructions=instructions,
-        accesses=accesses,
-        links=links,
-    )
+    if kind in ("shared", "shared_2way"):
+        return Access(1.0, "shared", bytes_per_thread=width, conflict_degree=2 if kind == "shared_2way" else 1)
+    if kind == "load_random":
+        return Access(1.0, bytes_per_thread=width, transactions=32, coalesced=False)
+    if kind in ("load", "store"):
+        lines, each = max(1, width * _WARP // _LINE_BYTES), min(_LINE_BYTES, width * _WARP)
+        return replace(Access(1.0, bytes_per_thread=width, transactions=lines, transaction_bytes=each), kind=kind)
+    return None
 
 
-def from_mix(workload: Workload, table: Mix) -> Workload:
-    """Return the workload that a `[mix]` table stands for, under the name and source of its file."""
-    alpha = float(table.alpha)
-    counted = mix(alpha, table.op, table.other, stride=table.stride)
-    name = f"{workload.name.partition(' (alpha ')[0]} (alpha {alpha:g})"
-    table = msgspec.structs.replace(table, alpha=alpha)
-    return counted.with_values(name=name, source=workload.source, notes=workload.notes, mix=table)
+def wavefronts(access: Access, machine: Machine) -> Number:
+    """Return the wavefronts of an access to shared memory: those of its width, times its bank conflicts."""
+    import numpy as np  # who only loads a kernel has no need of it
+
+    bank = machine.shared_memory.bank_bytes if machine.shared_memory else 4.0
+    return access.conflict_degree * np.maximum(1.0, access.bytes_per_thread / bank)
+
+
+def extra_latency(access: Access, machine: Machine) -> Number:
+    """Return the cycles that conflicts, width or further transactions add to a latency (Volkov 2016 §6.2, §6.7)."""
+    import numpy as np
+
+    from warplens.program.lone_warp import wide_cycles
+
+    if access.space == "shared":
+        plain, conflict = machine.timing("shared"), machine.timing("shared_2way")
+        wide = wide_cycles(access.bytes_per_thread, machine) if access.kind == "load" else 0.0
+        if plain.latency_cycles is None or conflict.latency_cycles is None:
+            return wide
+        return (access.conflict_degree - 1) * (conflict.latency_cycles - plain.latency_cycles) + wide
+    memory = machine.memory
+    if memory.extra_transaction_cycles is None or access.kind != "load" or access.coalesced:
+        return 0.0  # measured on diverging accesses; a wide coalesced one is no such
+    base = memory.coalesced_transactions or 1.0
+    transactions = np.minimum(machine.sm.warp_size, access.transactions * base)
+    return np.maximum(0.0, transactions - base) * memory.extra_transaction_cycles
+
+
+def sectors_and_lines(addresses: Sequence[int], element_bytes: int) -> tuple[int, int]:
+    """Return how many 32-byte sectors and 128-byte lines an access of a warp touches."""
+    last = element_bytes - 1
+    sectors = {s for a in addresses for s in range(a // 32, (a + last) // 32 + 1)}
+    return len(sectors), len({s // 4 for s in sectors})
+
+
+def transactions(capability: float, addresses: Sequence[int | None], size: int) -> tuple[int, int]:
+    """Return (transactions, bytes moved) of one warp's access by the rules of a compute capability.
+
+    `addresses` has an entry per lane, None where a lane is idle. Below 1.2 (G80) a half-warp whose threads ask for
+    neighbouring words in order, from an aligned start, takes one transaction (two of 16-byte words), any other one
+    of 32 bytes per thread. 1.2 and 1.3 (GT200): as many segments of 128 bytes (64, 32 for small words) as a half-warp
+    touches, each made half as long while one half of it is not asked for. 2.x (Fermi): lines of 128 bytes. Later:
+    sectors of 32. (CUDA C Programming Guide 4.2, appendix F)
+    """
+    if capability >= 3:
+        sectors, _ = sectors_and_lines([a for a in addresses if a is not None], size)
+        return sectors, 32 * sectors
+    if capability >= 2:
+        _, lines = sectors_and_lines([a for a in addresses if a is not None], size)
+        return lines, 128 * lines
+    halves = [addresses[:_HALF_WARP], addresses[_HALF_WARP:]]
+    each = [(_half_before_1_2 if capability < 1.2 else _half_1_2)(half, size) for half in halves]
+    return sum(count for count, _ in each), sum(moved for _, moved in each)
+
+
+def _half_before_1_2(half: Sequence[int | None], size: int) -> tuple[int, int]:
+    asked = [(lane, a) for lane, a in enumerate(half) if a is not None]
+    if not asked:
+        return 0, 0
+    start = asked[0][1] - asked[0][0] * size
+    whole = _HALF_WARP * size
+    if size in (4, 8, 16) and start % whole == 0 and all(a == start + lane * size for lane, a in asked):
+        return max(1, whole // 128), whole
+    return len(asked), 32 * len(asked)
+
+
+def _half_1_2(half: Sequence[int | None], size: int) -> tuple[int, int]:
+    longest = {1: 32, 2: 64}.get(size, 128)
+    segments: dict[int, list[int]] = {}
+    for a in half:
+        if a is not None:
+            for at in {a // longest, (a + size - 1) // longest}:
+                segments.setdefault(at, []).append(a)
+    moved = 0
+    for at, asked in segments.items():
+        low, high = at * longest, (at + 1) * longest
+        while high - low > 32:
+            middle = (low + high) // 2
+            if all(a + size <= middle for a in asked):
+                high = middle
+            elif all(a >= middle for a in asked):
+                low = middle
+            else:
+                break
+        moved += high - low
+    return len(segments), moved

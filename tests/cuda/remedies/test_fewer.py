@@ -108,7 +108,7 @@ def test_why_fewer_blocks_are_not_advised(kernel: str, words: int, reason: str, 
     workload = counted(kernel, words, folder)
     found = tried(workload, GPU, [REMEDY])
     assert isinstance(found, Refusal) and reason in found.reason
-    known = workload.profile and workload.profile.crowding
+    known = workload.profile and workload.profile.l1_contention
     assert known and not known.fewer  # and nothing was emulated again
 
 
@@ -134,5 +134,5 @@ def test_a_saved_workload_keeps_what_was_counted_for_fewer_blocks(folder: Path) 
     workload = counted("circle", 14336, folder)
     workload.save(folder / "saved.json")
     again = wl.load_workload(folder / "saved.json")
-    assert again.profile == workload.profile and again.profile is not None and again.profile.crowding
-    assert [f.blocks_per_sm for f in again.profile.crowding.fewer] == [4, 2]
+    assert again.profile == workload.profile and again.profile is not None and again.profile.l1_contention
+    assert [f.blocks_per_sm for f in again.profile.l1_contention.fewer] == [4, 2]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from warplens.machine import Machine
-from warplens.machine.machine import Contention
+from warplens.machine.tables import Contention
 from warplens.models.bounds import latency_bound, loads_on_chain, memory_latency, totals, worksheet
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.published.volkov import concurrency, tightest

@@ -9,7 +9,7 @@ too. Launches of the kernel that is asked about never count: it is judged as if 
 
 The interval is widened by what else is not known: the sampling error of the emulated counts, and the shares of
 instructions and addresses that the emulator did not know. What of a kernel is not modelled widens it by a factor each,
-or there is none (workload/unmodelled.py).
+or there is none (workload/counted.py).
 
 On a GPU whose file takes numbers from the measured one, no launch was timed. Its interval is the measured one's, with
 the error of such a number added to both sides: nine in ten of those that others published are within a third of what

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.machine import Machine
-from warplens.machine.machine import Contention
+from warplens.machine.tables import Contention
 from warplens.program.instruction import Instruction
 from warplens.program.lone_warp import LATENCY, facts_of
 from warplens.simulator.units import Units

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.machine import Machine, load_machine
-from warplens.machine.measured import Packets, Scattered
+from warplens.machine.tables import Packets, Scattered
 from warplens.papers.validation.kernels import PARTS, Part, launches
 from warplens.papers.validation.points import Point, Run, Watch, points
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from warplens.core.errors import WarplensError
 from warplens.machine import Machine, load_machine
-from warplens.machine.machine import InstructionClass
+from warplens.machine.tables import InstructionClass
 from warplens.models import MODELS, predict
 from warplens.papers.validation.simulated import judged, simulate_mixes
 from warplens.papers.validation.stored import Judged, Sweep, read

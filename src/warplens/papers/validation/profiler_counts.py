@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from warplens.core.errors import WarplensError
 from warplens.machine import KINDS
 from warplens.program.instruction import Instruction
+from warplens.workload.ncu_report import own_writes
 from warplens.workload.profile import Profile, Traffic
-from warplens.workload.profiler_counts import own_writes
 from warplens.workload.workload import Workload
 
 SECTOR_BYTES = 32

@@ -20,8 +20,7 @@ from typing import Any
 import msgspec
 
 from warplens.core.errors import WarplensError
-from warplens.program.compile import compile_file
-from warplens.program.compiler_options import Options
+from warplens.program.compile import Options, compile_file
 from warplens.program.cubin import Cubin, parse_cubin
 from warplens.tuner.spec import Configuration, load_sweep
 from warplens.workload.compiled_call import compile_kernel
