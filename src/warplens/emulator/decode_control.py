@@ -9,11 +9,22 @@ from warplens.emulator.decode import PREDICATES, CannotDecode, Line, rule
 from warplens.program.instruction import Operand
 
 
+@rule("EXIT", "KILL", "BPT", "YIELD", "BSSY", "BSYNC", "BREAK")
+def _simple(line: Line) -> None:
+    """Decode the operation with the barrier register and the last predicate that it names."""
+    line.set(GROUP=ops.CONTROL, OP=getattr(ops, {"KILL": "EXIT", "BPT": "TRAP"}.get(line.x.opcode, line.x.opcode)))
+    for operand in line.operands if line.x.opcode not in ("BPT", "YIELD") else ():
+        if operand.kind in PREDICATES:
+            line.predicate(operand)
+        elif operand.kind == "barrier":
+            line.set(X=int(operand.text.lstrip("B")))
+
+
 @rule("BRA", "JMP")
 def _branch(line: Line) -> None:
     o = line.operands
     line.set(GROUP=ops.CONTROL, OP=ops.BRA, TARGET=line.d.index[line.x.target or 0])
-    if "DIV" in line.mods or "CONV" in line.mods:
+    if line.mods & {"DIV", "CONV"}:
         if len(o) > 1:
             line.source("A", o[0])
         else:  # all lanes
@@ -35,31 +46,15 @@ def _indirect(line: Line) -> None:
     line.set(X=int(match.group(2) or "0", 16) + line.x.offset + 16)
 
 
-@rule("CALL")
+@rule("CALL", "RET")
 def _call(line: Line) -> None:
-    if "ABS" in line.mods:
-        line.set(GROUP=ops.CONTROL, OP=ops.CALL_ABS, A=line.register(line.operands[0].text))
-        return
-    if line.operands[0].kind == "register":  # an offset in the kernel, as in RET
-        line.set(GROUP=ops.CONTROL, OP=ops.RET, A=line.register(line.operands[0].text))
-        return
-    if line.x.target is None or line.x.target not in line.d.index:
-        raise CannotDecode
-    line.set(GROUP=ops.CONTROL, OP=ops.CALL, TARGET=line.d.index[line.x.target])
-
-
-@rule("RET")
-def _return(line: Line) -> None:
-    line.set(GROUP=ops.CONTROL, OP=ops.RET, A=line.register(line.operands[0].text))
-
-
-@rule("BSSY", "BSYNC", "BREAK")
-def _converge(line: Line) -> None:
-    barrier = next(o for o in line.operands if o.kind == "barrier")
-    line.set(GROUP=ops.CONTROL, OP=getattr(ops, line.x.opcode), X=int(barrier.text.lstrip("B")))
-    for operand in line.operands:
-        if operand.kind in PREDICATES:
-            line.predicate(operand)
+    line.set(GROUP=ops.CONTROL)
+    if "ABS" in line.mods and line.x.opcode == "CALL":
+        line.set(OP=ops.CALL_ABS, A=line.register(line.operands[0].text))
+    elif line.x.opcode == "RET" or line.operands[0].kind == "register":  # an offset in the kernel
+        line.set(OP=ops.RET, A=line.register(line.operands[0].text))
+    else:
+        line.set(OP=ops.CALL, TARGET=line.d.index[-1 if line.x.target is None else line.x.target])
 
 
 @rule("BMOV")
@@ -73,19 +68,6 @@ def _move_barrier(line: Line) -> None:
         line.set(GROUP=ops.CONTROL, OP=ops.BMOV_TO_R, X=int(second.text.lstrip("B")), Y=int("CLEAR" in line.mods))
 
 
-@rule("EXIT", "KILL")
-def _exit(line: Line) -> None:
-    line.set(GROUP=ops.CONTROL, OP=ops.EXIT)
-    for operand in line.operands:
-        if operand.kind in PREDICATES:
-            line.predicate(operand)
-
-
-@rule("BPT")
-def _trap(line: Line) -> None:
-    line.set(GROUP=ops.CONTROL, OP=ops.TRAP)
-
-
 @rule("WARPSYNC")
 def _warp_sync(line: Line) -> None:
     o = [x for x in line.operands if x.kind not in ("label", *PREDICATES)]
@@ -94,18 +76,12 @@ def _warp_sync(line: Line) -> None:
         line.source("A", o[0])
 
 
-@rule("YIELD")
-def _yield(line: Line) -> None:
-    line.set(GROUP=ops.CONTROL, OP=ops.YIELD)
-
-
 @rule("BAR", "BARRIER")
 def _barrier(line: Line) -> None:
-    if "SYNC" not in line.mods and "ARV" not in line.mods and "RED" not in line.mods:
+    kind = line.size({"ARV": 1, "RED": 2, "SYNC": 0}, -1)
+    if kind < 0:
         raise CannotDecode
-    o = list(line.operands)
-    kind = 1 if "ARV" in line.mods else 2 if "RED" in line.mods else 0
-    how = 1 if "AND" in line.mods else 2 if "OR" in line.mods else 0
+    o = line.operands
     line.source("A", o[0])
     if len(o) > 1 and o[1].kind not in PREDICATES:
         line.source("B", o[1])
@@ -113,16 +89,14 @@ def _barrier(line: Line) -> None:
     for operand in o[1:]:
         if operand.kind in PREDICATES:
             line.predicate(operand)
-    line.set(GROUP=ops.CONTROL, OP=ops.BAR, X=kind, Z=how)
+    line.set(GROUP=ops.CONTROL, OP=ops.BAR, X=kind, Z=line.size({"AND": 1, "OR": 2}, 0))
 
 
 @rule("B2R")
 def _barrier_result(line: Line) -> None:
     if "RESULT" not in line.mods:
         raise CannotDecode
-    line.to(line.operands[0])
-    if len(line.operands) > 1:
-        line.into(line.operands[1])
+    line.results(line.operands[:2])
     line.set(GROUP=ops.CONTROL, OP=ops.B2R)
 
 
@@ -183,6 +157,4 @@ def _matrix(line: Line) -> None:
 def _transpose(line: Line) -> None:
     if line.x.modifiers != ("16", "MT88"):
         raise CannotDecode
-    line.to(line.operands[0])
-    line.source("A", line.operands[1])
-    line.set(GROUP=ops.TENSOR, OP=ops.MOVM)
+    line.plain(ops.TENSOR, ops.MOVM)
