@@ -21,7 +21,6 @@ PAGES = sorted(DOCS.rglob("*.md"))
 # Rooms whose names and docstrings are still to be written anew. Delete a line and the room is enforced, but for the
 # files that Numba compiles (house.toml).
 TO_DO = {
-    "emulator",
     "laboratory",
     "machine",
     "models",

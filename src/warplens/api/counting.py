@@ -54,7 +54,7 @@ def profiled(
 
     if effort not in ("full", "fast", "exact"):
         raise WarplensError(f"effort: 'full', 'fast' or 'exact', not {effort!r}")
-    share, newer = profiler.BRISK if effort == "fast" else profiler.FULL, toolchain.untested(program.tools)
+    share, newer = profiler.FAST if effort == "fast" else profiler.FULL, toolchain.untested(program.tools)
 
     def noted(profile: Profile) -> Profile:
         return replace(profile, notes=[*profile.notes, *newer]) if newer else profile

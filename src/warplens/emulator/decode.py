@@ -54,7 +54,7 @@ class CannotDecode(Exception):
 
 def decode(program: Program) -> Code:
     """Decode a program."""
-    for part in ("integer", "float", "memory", "control"):
+    for part in ("integer", "float", "memory"):
         importlib.import_module(f"warplens.emulator.decode_{part}")  # fills the table of rules
     return _Decoder(program).code()
 
