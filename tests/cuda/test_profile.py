@@ -407,7 +407,7 @@ extern "C" __global__ void ends(int some, float tiny, const float* x, float* out
 
 
 def _by_denormals(folder: Path, some: int, grid: int, exact: bool = False) -> tuple[Profile, float]:
-    """A profile in which blocks from the second on divide by a denormal number, for which there is the slow path: its calls."""
+    """A profile in which blocks from the second on divide by a denormal number, and the calls of the slow path."""
     (folder / "ends.cu").write_text(ENDS)
     arrays = [{"name": n, "type": "f32*", "count": 32 * grid, "fill": "ones"} for n in ("x", "out")]
     numbers = [{"name": "some", "type": "i32", "value": some}, {"name": "tiny", "type": "f32", "value": 1e-40}]
@@ -415,8 +415,8 @@ def _by_denormals(folder: Path, some: int, grid: int, exact: bool = False) -> tu
     made = profile(
         program, parse_launch({"grid": grid, "block": 32, "arg": [*numbers, *arrays]}, "ends.toml"), GPU, exact=exact
     )
-    (call,) = (i for i, x in enumerate(program.instructions) if x.opcode == "CALL" and "_slowpath" in x.text)
-    return made, made.counts["executed"][call]
+    (slow,) = (i for i, x in enumerate(program.instructions) if x.opcode == "CALL" and "_slowpath" in x.text)
+    return made, made.counts["executed"][slow]
 
 
 def test_a_slow_path_that_the_first_block_does_not_take_is_seen_in_others(tmp_path: Path) -> None:
