@@ -21,7 +21,6 @@ from warplens.emulator import pages
 from warplens.emulator.cache import READ, WRITTEN
 
 SECTOR_BYTES = 32
-_LINE_SECTORS = 4
 Map = npt.NDArray[np.uint32]
 
 
