@@ -10,13 +10,12 @@ from collections.abc import Callable
 from itertools import product
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.emulator import layout
 from warplens.emulator.engine import ACCESS_EFFORT
-from warplens.emulator.footprint import L2, SECTOR_BYTES, Block
-from warplens.emulator.runner import OnSm, Runner
+from warplens.emulator.footprint import L2, SECTOR_BYTES
+from warplens.emulator.runner import Runner, Together
 from warplens.emulator.sample import (
     Counts,
     Effort,
@@ -46,21 +45,6 @@ _MOST_BEFORE = 3e6  # instructions of the blocks of an SM: from here on they fin
 Progress = Callable[[str], None]
 
 
-class Together(Struct, frozen=True):
-    """The blocks of one SM, run together: counts with L1, paths, and the path of each warp by block.
-
-    `heaviest`: they are those of the SM with the most work.
-    """
-
-    counts: Counts
-    blocks: list[int]
-    paths: list[Path]
-    path_of_warp: list[list[int]]
-    instructions: list[float]
-    l1_bytes: float
-    heaviest: bool = False
-
-
 class Blocks:
     """The blocks of one call on one machine, as far as they were run."""
 
@@ -73,7 +57,6 @@ class Blocks:
         self.emulator = self.runner.emulator
         self.samples = [Sample(stratum) for stratum in strata(self.shape)]
         self.shifts = shifts(effort.pairs, np.random.default_rng(2))
-        self.together: Block | None = None
         self.around: Around | None = None
         self.lone: Counts = np.zeros(0)
         self.ran: tuple[Together, Seen, int] | None = None  # the blocks of an SM, the footprints, the first block
@@ -101,10 +84,8 @@ class Blocks:
 
     def _alone(self, block: int) -> Counts:
         """Run a block by itself (once), with an L1 of its own, for its stratum."""
-        sample = self._sample(block)
-        if block not in sample.chosen:
-            sample.chosen[block] = self.runner.single(block)
-        return sample.chosen[block]
+        self._all_alone([block])
+        return self._sample(block).chosen[block]
 
     def _all_alone(self, blocks: list[int]) -> None:
         """Run blocks by themselves, each once, for their strata."""
@@ -157,13 +138,7 @@ class Blocks:
         before = [b - self.runner.sms * self.runner.resident for b in blocks]
         warm = warm and min(before) >= 0 and self._cost(self.lone) * len(blocks) <= _MOST_BEFORE
         l2_bytes = self.l2.single_copy_bytes * len(blocks) / self.runner.in_flight
-        wait = self.runner.beside(blocks, before if warm else [], l2_bytes)
-        return lambda: self._joined(blocks, wait())
-
-    def _joined(self, blocks: list[int], ran: OnSm) -> Together:
-        self.runner.work |= ran.work
-        self.together = ran.footprint
-        return Together(ran.counts, blocks, ran.paths, ran.path_of_warp, ran.instructions, self.runner.l1_bytes)
+        return self.runner.beside(blocks, before if warm else [], l2_bytes)
 
     def _anywhere(self, *, mirrored: bool) -> int:
         """Return a random block of the grid, or its mirror image."""
@@ -267,14 +242,14 @@ class Blocks:
             counts = self.runner.counted(blocks, [b % self.runner.sms for b in blocks])
             total[:, : layout.ARRAY] += counts[:, : layout.ARRAY]
             if not start:
-                paths, path_of_warp, _ = self.runner.paths(blocks)
-        self.together = self.runner.footprint()
+                paths, path_of_warp = self.runner.paths(blocks)
+        footprint = self.runner.footprint()
         by_block: dict[int, float] = {}
         for block, work in self.emulator.work:
             by_block[block] = by_block.get(block, 0.0) + work
         self.runner.work |= by_block
-        instructions = list(by_block.values())
-        grid = Together(total, list(range(count)), paths, path_of_warp, instructions, self.runner.l1_bytes)
+        numbers = list(range(count))
+        grid = Together(total, numbers, paths, path_of_warp, by_block, footprint, self.runner.l1_bytes)
         heaviest, ratio = self._heaviest()
         uneven = self._ends_with(ratio)
         return grid if paths and not uneven else self._with_some_paths(grid, heaviest if uneven else None)
@@ -291,9 +266,8 @@ class Blocks:
             chosen = sorted({ordered[int((k + 0.5) * len(ordered) / parts)] for k in range(parts)})
         self.runner.without_caches()
         self.emulator.forget()
-        _, paths, path_of_warp, each = self.runner.followed(chosen)
-        found = replace(whole, paths=paths, path_of_warp=path_of_warp, instructions=each)
-        return replace(found, heaviest=heaviest is not None)
+        _, paths, path_of_warp, work = self.runner.followed(chosen)
+        return replace(whole, paths=paths, path_of_warp=path_of_warp, work=work, heaviest=heaviest is not None)
 
     def _ends_with(self, ratio: float) -> bool:
         """Return whether a block that does so many times the mean work ends last, and the kernel with it."""

@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from warplens.emulator import layout
 from warplens.emulator.assumed import assumed
-from warplens.emulator.blocks import MATTERS, Blocks, Progress, Together
-from warplens.emulator.footprint import SECTOR_BYTES, Grid, Weighted
+from warplens.emulator.blocks import MATTERS, Blocks, Progress
+from warplens.emulator.footprint import SECTOR_BYTES, Block, Grid, Weighted
+from warplens.emulator.runner import Together
 from warplens.emulator.sample import (
     FAST,
     FULL,
@@ -133,7 +134,7 @@ class _Profiler(Blocks):
             self._alone(block)
         resident = together()
         for block in neighbours[:1]:
-            self.runner.footprints[block] = self.together or self.runner.footprints[first]
+            self.runner.footprints[block] = resident.footprint
             self._sample(block).chosen[block] = resident.counts
         seen = [c[:, layout.EXECUTED] for s in self.samples for c in s.chosen.values()]
         if any((c != self._alone(blocks[0])[:, layout.EXECUTED]).any() for c in seen):
@@ -149,7 +150,7 @@ class _Profiler(Blocks):
         total = np.array(total)
         executed = total[:, layout.EXECUTED]
         total[:, layout.ARRAY] = self.runner.arrays
-        seen = self._seen(total, resident.counts, exact, first)
+        seen = self._seen(total, resident, exact, first)
         traffic = self._through_caches(seen)
         matter = executed > MATTERS * executed.max()
         known = 1 - self.emulator.unknown_executed / max(1, self.emulator.executed)
@@ -168,7 +169,7 @@ class _Profiler(Blocks):
             counts=self._columns(total),
             paths=resident.paths,
             blocks=resident.path_of_warp,
-            block_instructions=resident.instructions,
+            block_instructions=list(resident.work.values()),
             sampled=self._sampled(),
             heaviest=resident.heaviest,
             traffic=traffic,
@@ -222,7 +223,7 @@ class _Profiler(Blocks):
             self.runner.limit(blocks)
             again = self._begin_together(self._on_one_sm(first, cost), warm=asks * blocks < _WARM)()
             executed = again.counts[:, layout.SECTORS] > 0  # the counts of all other instructions are as before
-            limited = self._limited(seen, np.where(executed[:, None], again.counts, resident.counts))
+            limited = self._limited(seen, np.where(executed[:, None], again.counts, resident.counts), again.footprint)
             fewer_blocks.append(fewer(blocks, again.l1_bytes, limited.total, self._through_caches(limited)))
             lost, _ = self._lost(again)
         self.runner.limit(now)
@@ -230,17 +231,16 @@ class _Profiler(Blocks):
 
     def _lost(self, resident: Together) -> tuple[float, float]:
         """Return the share of what is asked of L2 that L1 lost, and what blocks read over their share of L1."""
-        assert self.together is not None
         share = self.runner.l1_bytes * len(resident.blocks) / self.runner.resident
-        read = SECTOR_BYTES * sum(footprint.sectors for footprint in self.together.read)
-        return lost_share(self.program.instructions, resident.counts, self.together), read / share
+        read = SECTOR_BYTES * sum(footprint.sectors for footprint in resident.footprint.read)
+        return lost_share(self.program.instructions, resident.counts, resident.footprint), read / share
 
-    def _limited(self, seen: Seen, resident: Counts) -> Seen:
+    def _limited(self, seen: Seen, resident: Counts, together: Block) -> Seen:
         """Return the footprints, with as many blocks on an SM as there are now."""
         if seen.together is None:
             return replace(seen, total=np.array(seen.total), resident=resident)
         grid = replace(seen.grid, in_flight=self.runner.in_flight)
-        return replace(seen, total=np.array(seen.total), resident=resident, together=self.together, grid=grid)
+        return replace(seen, total=np.array(seen.total), resident=resident, together=together, grid=grid)
 
     def _sampled(self) -> list[tuple[int, float]]:
         """Return the instructions of the blocks that ran, by their number; nothing where they are all the same."""
@@ -257,18 +257,19 @@ class _Profiler(Blocks):
                 columns[name] = [n * requests for n, requests in zip(each, columns["requests"], strict=True)]
         return columns
 
-    def _seen(self, total: Counts, resident: Counts, exact: bool, first: int) -> Seen:
+    def _seen(self, total: Counts, resident: Together, exact: bool, first: int) -> Seen:
         """Join the footprints, for the traffic beyond L1; a grid that ran whole is one block."""
         neighbours = [
             [self.runner.footprints[n] for n in row if n in self.runner.footprints] for row in self._neighbours(first)
         ]
         rows = [[self.runner.footprints[first], *row] for row in neighbours]
         if exact:
-            assert self.together is not None
-            whole, grid = Weighted(self.together, 1), Grid((1, 1, 1), self.call.blocks)
-            return Seen(total, resident, [whole], [[], [], []], None, grid, total, rows)
+            whole, grid = Weighted(resident.footprint, 1), Grid((1, 1, 1), self.call.blocks)
+            return Seen(total, resident.counts, [whole], [[], [], []], None, grid, total, rows)
         grid = Grid(self.shape, self.runner.in_flight)
-        return Seen(total, resident, self._weighted(first), neighbours, self.together, grid, self.lone, rows)
+        return Seen(
+            total, resident.counts, self._weighted(first), neighbours, resident.footprint, grid, self.lone, rows
+        )
 
     def _weighted(self, first: int) -> list[Weighted]:
         """Return the footprints of all blocks that ran alone, `first` before the others, with the blocks of each."""

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from warplens.emulator import layout
 from warplens.emulator.bits import entry
@@ -41,15 +42,20 @@ def _trace() -> npt.NDArray[np.int32]:
     return np.empty((_TRACE_ROWS, 3), np.int32)
 
 
-class OnSm(NamedTuple):
-    """Blocks of one SM, run together: counts, paths, the path of each warp by block, instructions, footprint."""
+class Together(Struct, frozen=True):
+    """The blocks of one SM, run together: counts with L1, paths, the path of each warp by block, and their footprint.
+
+    `work`: instructions of each block; `heaviest`: they are those of the SM with the most work.
+    """
 
     counts: Counts
+    blocks: list[int]
     paths: list[Path]
     path_of_warp: list[list[int]]
-    instructions: list[float]
     work: dict[int, float]
     footprint: Block
+    l1_bytes: float
+    heaviest: bool = False
 
 
 class Runner:
@@ -144,16 +150,16 @@ class Runner:
         """True if a second thread, with memory of its own, is worth it."""
         return self.costly and self.fits_twice
 
-    def beside(self, blocks: list[int], before: list[int], l2_bytes: float) -> Callable[[], OnSm]:
+    def beside(self, blocks: list[int], before: list[int], l2_bytes: float) -> Callable[[], Together]:
         """Begin to run the blocks of an SM in a thread of its own; return the function that waits for it (`on_sm`)."""
-        if not self.is_two:
-            return lambda: self.on_sm(blocks, before, l2_bytes)
-        twin = self._second()
-        task = self._thread.submit(twin.on_sm, blocks, before, l2_bytes)  # before any other
+        twin = self._second() if self.is_two else self
+        task = self._thread.submit(twin.on_sm, blocks, before, l2_bytes) if self.is_two else None  # before any other
 
-        def wait() -> OnSm:
-            together = task.result()
-            self._take_over(twin)
+        def wait() -> Together:
+            together, work = task.result() if task else self.on_sm(blocks, before, l2_bytes)
+            if task:
+                self._take_over(twin)
+            self.work |= work
             return together
 
         return wait
@@ -164,6 +170,7 @@ class Runner:
 
     def _second(self) -> Runner:
         """Return the second thread's runner."""
+        self._twin.limit(self.resident)
         self._twin.emulator.stopped = False
         return self._twin
 
@@ -247,43 +254,43 @@ class Runner:
         """Run without caches, which is faster."""
         self.emulator.caches = new_cache(0, 0, 1), new_cache(0, 0, 1)
 
-    def on_sm(self, blocks: list[int], before: list[int], l2_bytes: float) -> OnSm:
-        """Run the blocks of an SM with its part of L2, and its L1, in which is what the blocks before them left."""
-        work, self.work = self.work, {}
+    def on_sm(self, blocks: list[int], before: list[int], l2_bytes: float) -> tuple[Together, dict[int, float]]:
+        """Run the blocks of an SM with its part of L2, and its L1, in which is what the blocks before them left.
+
+        Return them, and the instructions of each block that ran.
+        """
+        kept, self.work = self.work, {}
         self.fresh_l1(len(blocks) / self.resident)
         self.emulator.forget()
         if before:
             self.counted(before)
             self.footprint()
         self.part_of_l2(l2_bytes)
-        followed = self.followed(blocks)
+        counts, paths, path_of_warp, work = self.followed(blocks)
         self.part_of_l2(0)
-        together = OnSm(*followed, self.work, self.footprint())
-        self.work = work
-        return together
+        ran, self.work = self.work, kept
+        return Together(counts, blocks, paths, path_of_warp, work, self.footprint(), self.l1_bytes), ran
 
-    def followed(self, blocks: list[int]) -> tuple[Counts, list[Path], list[list[int]], list[float]]:
+    def followed(self, blocks: list[int]) -> tuple[Counts, list[Path], list[list[int]], dict[int, float]]:
         """Run blocks side by side; return their counts, paths, the path of each warp, and instructions per block."""
         self.keep_trace(True)
         self.emulator.work.clear()
         counts = self.counted(blocks)
-        paths = self.paths(blocks)
-        self.keep_trace(False)
-        return counts, *paths
-
-    def paths(self, blocks: list[int]) -> tuple[list[Path], list[list[int]], list[float]]:
-        """Return the paths of the blocks that have just run, the path of each warp, and instructions per block."""
-        per_block = -(-self.call.threads_per_block // 32)
-        by_block = dict.fromkeys(blocks, 0.0)
+        paths, path_of_warp = self.paths(blocks)
+        work = dict.fromkeys(blocks, 0.0)
         for block, instructions in self.emulator.work:
-            if block in by_block:
-                by_block[block] += instructions
-        work = [by_block[block] for block in blocks]
+            work[block] += instructions
+        self.keep_trace(False)
+        return counts, paths, path_of_warp, work
+
+    def paths(self, blocks: list[int]) -> tuple[list[Path], list[list[int]]]:
+        """Return the paths of the blocks that have just run, and the path of each warp."""
+        per_block = -(-self.call.threads_per_block // 32)
         if self.emulator.traced > len(self.emulator.trace):
-            return [], [], work
+            return [], []
         paths, of_warp = paths_of(self.emulator.trace[: self.emulator.traced], per_block * len(blocks))
         whole = len(of_warp) // per_block
-        return paths, [of_warp[i * per_block : (i + 1) * per_block] for i in range(whole)], work
+        return paths, [of_warp[i * per_block : (i + 1) * per_block] for i in range(whole)]
 
     def keep_trace(self, yes: bool) -> None:
         """Keep the runs of the next blocks, or not."""

@@ -54,13 +54,10 @@ def needed_only(code: Code, *, constants: bool = False) -> npt.NDArray[np.int64]
     count = 1 + max(code.arrays, default=-1)
     reached = {i: _reached(rows[i], code.arrays[i] if count else -1, count) for i in reaching}
     stores = [i for i in reaching if rows[i][ops.GROUP] == ops.MEMORY and rows[i][ops.OP] == ops.STORE]
-    forms: dict[tuple[object, ...], _Form] = {}
-    steps = []
-    for row, reads, writes, one in zip(rows, code.reads, code.writes, pure, strict=True):
-        key = reads, writes, one, row[ops.GUARD]
-        if key not in forms:
-            forms[key] = _form(row[ops.GUARD], reads, writes, _guard(row) if one else row_bits(reads), one)
-        steps.append(forms[key])
+    steps = [
+        _form(row[ops.GUARD], reads, writes, _guard(row) if one else row_bits(reads), one)
+        for row, reads, writes, one in zip(rows, code.reads, code.writes, pure, strict=True)
+    ]
     while True:
         for i in stores:
             asked = _asked_for(rows[i], code.reads[i], loaded.isdisjoint(reached[i]))

@@ -1,11 +1,12 @@
 """Branches on which blocks may differ, and the error of a sample that did not see all of their sides.
 
-A value is fixed if it is the same in every block (thread indices, arguments, constants), placed if it is a linear
-function of the block's index along some axes (`blockIdx.x * blockDim.x + threadIdx.x`), bent if it is another function
-of that (divided, masked, compared for equality or unsigned), and data otherwise. An order between placed values that is
-the same at all corners of a box of blocks is the same within it, and so is what depends on two such orders along
-different axes. A branch that is decided by data or by bent values is undecided: blocks that were not sampled may take
-its other side. Where no block at the corners of the grid was sampled, so is one that is decided by placed values.
+A value is fixed if it is the same in every block (thread indices, arguments, constants), affine if it is a linear
+function of the block's index along some axes (`blockIdx.x * blockDim.x + threadIdx.x`), nonlinear if it is another
+function of that (divided, masked, compared for equality or unsigned), and data otherwise. An order between affine
+values that is the same at all corners of a box of blocks is the same within it, and so is what depends on two such
+orders along different axes. A branch that is decided by data or by nonlinear values is undecided: blocks that were not
+sampled may take its other side. Where no block at the corners of the grid was sampled, so is one that is decided by
+affine values.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from warplens.emulator.decode import Code
 from warplens.emulator.slicing import ALWAYS, Flow, Row, followers, row_bits
 
 _AXES = {ops.SR_CTAID_X: 0, ops.SR_CTAID_Y: 1, ops.SR_CTAID_Z: 2}
-_BENT, _DATA = 3, 4  # sets behind those of rows that are placed along each axis
+_NONLINEAR, _DATA = 3, 4  # sets behind those of rows that are affine along each axis
 _NOT_FIXED = (ops.SR_CLOCK, ops.SR_SMID, ops.SR_WARPID)
 _LINEAR = (ops.MOV, ops.MOV2, ops.IADD3, ops.LEA, ops.LEA_HI, ops.UIADD64)
 _PRODUCTS = (ops.IMAD, ops.IMAD_WIDE)
@@ -29,7 +30,7 @@ _ORDERS = tuple(ops.COMPARE[name] for name in ("LT", "LE", "GT", "GE"))
 _RIGHT, _SIGN_BIT = 1, ("bits", 31, 0)
 _FROM_OTHERS = (ops.NOTHING, ops.MEMORY, ops.ASYNC, ops.UNKNOWN)  # and instructions that nobody computes
 
-Sets = tuple[int, ...]  # of rows: placed along x, y, z; bent; data
+Sets = tuple[int, ...]  # of rows: affine along x, y, z; nonlinear; data
 
 
 def undecided(code: Code, *, corners: bool = True) -> set[int]:
@@ -51,7 +52,7 @@ def undecided(code: Code, *, corners: bool = True) -> set[int]:
             run = heappop(todo)
             sets = before[run]
             for i in range(flow.firsts[run], flow.stops[run]):
-                differing = sets[_BENT] | sets[_DATA] | (0 if corners else sets[0] | sets[1] | sets[2])
+                differing = sets[_NONLINEAR] | sets[_DATA] | (0 if corners else sets[0] | sets[1] | sets[2])
                 if i in control and asked[i] & differing:
                     found.add(i)
                 sets = _after(code, i, rows[i], sets, i in under)
@@ -94,20 +95,20 @@ def _kinds(code: Code, i: int, row: Row, sets: Sets) -> int:
     if group == ops.LANES and op == ops.S2R + 100:
         special = row[ops.X]
         return 1 << _AXES[special] if special in _AXES else (special in _NOT_FIXED) << _DATA
-    if reads & sets[_BENT]:
-        return 1 << _BENT
+    if reads & sets[_NONLINEAR]:
+        return 1 << _NONLINEAR
     axes = _axes(reads, sets)
     straight = (group == ops.LANES and op == ops.R2UR) or _is_linear(code, row, sets) or _is_order(row, sets)
-    return axes if straight or not axes else 1 << _BENT
+    return axes if straight or not axes else 1 << _NONLINEAR
 
 
 def _axes(rows: int, sets: Sets) -> int:
-    """Return along which axes some of these rows are placed, a bit for each."""
+    """Return along which axes some of these rows are affine, a bit for each."""
     return sum(1 << axis for axis in range(3) if rows & sets[axis])
 
 
 def _of(row: Row, which: int, sets: Sets, wide: bool = False) -> int:
-    """Return along which axes a source is placed."""
+    """Return along which axes a source is affine."""
     return _axes(row_bits((row[which], row[which] + wide)), sets)
 
 
@@ -125,7 +126,7 @@ def _is_linear(code: Code, row: Row, sets: Sets) -> bool:
 
 
 def _is_order(row: Row, sets: Sets) -> bool:
-    """Return whether it compares signed numbers by less or more, joined only with values placed along other axes."""
+    """Return whether it compares signed numbers by less or more, joined only with values affine along other axes."""
     wide = row[ops.GROUP] == ops.PACKED and row[ops.OP] == ops.ISETP2
     if not wide and (row[ops.GROUP] != ops.INTEGER or row[ops.OP] not in (ops.ISETP, ops.PLOP3)):
         return False
