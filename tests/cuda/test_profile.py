@@ -209,7 +209,7 @@ def test_two_threads_count_what_one_does(name: str) -> None:
 def test_of_two_threads_that_fail_the_first_block_tells() -> None:
     call = load_launch(FILES["saxpy"], "")
     runner = Runner(program_of(call), call, GPU)
-    runner.costly = runner.has_room_for_two = True
+    runner.costly = runner.fits_twice = True
     single = Runner.single
 
     def fails(self: Runner, block: int) -> Any:

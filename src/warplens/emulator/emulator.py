@@ -153,6 +153,18 @@ class Emulator:
         whole[touched[pages_of], sectors] = raw[table[touched[pages_of]] - 1, sectors]
         return whole.reshape(-1)[:size].view(dtype_of(argument.element))
 
+    def known(self, name: str | int) -> npt.NDArray[np.bool_]:
+        """Return which 4-byte words of a pointer argument's array are known: not computed from unknown values."""
+        i = name if isinstance(name, int) else [a.name for a in self.call.arguments].index(name)
+        row = next(r for r in self.pages.arrays if r[pages.BASE] == self.addresses[i])
+        first, count = int(row[pages.FIRST_PAGE]), -(-int(row[pages.BYTES]) // 4)
+        known = np.ones(-(-count // pages.PAGE_WORDS) * pages.PAGE_WORDS, np.bool_)
+        for k, page in enumerate(self.pages.table[first : first + known.size // pages.PAGE_WORDS]):
+            if page > 0:
+                bits = np.unpackbits(self._marks[page - 1].view(np.uint8), bitorder="little")
+                known[k * pages.PAGE_WORDS : (k + 1) * pages.PAGE_WORDS] = bits == 0
+        return known[:count]
+
     # ---- constants
 
     def _pool(self) -> npt.NDArray[np.uint32]:
