@@ -1,6 +1,6 @@
-"""How far fewer emulated blocks lead predictions astray: `python bench/quick.py [--brisk] [--all | LAUNCH ...]`.
+"""How far fewer emulated blocks lead predictions astray: `python bench/quick.py [--fast] [--all | LAUNCH ...]`.
 
-Each launch (a file of examples/, or NAME.VARIANT) is emulated as a sweep does, or as `analyze --fast` does (`--brisk`),
+Each launch (a file of examples/, or NAME.VARIANT) is emulated as a sweep does, or as `analyze --fast` does (`--fast`),
 and as `analyze` does; printed are the blocks of both, the error that the fewer blocks say themselves, and how far
 `warplens-fast` and `roofline` differ. `--all` takes every measured launch, and ends with how many differ, and the mean
 errors of `warplens-fast` against the measured times with fewer blocks and with those of `analyze`.
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import warplens as wl
-from warplens.emulator.profiler import BRISK, FULL, QUICK, Effort, profile
+from warplens.emulator.profiler import FAST, FULL, QUICK, Effort, profile
 from warplens.papers.validation.kernels import PARTS, launches
 from warplens.program import load_program
 from warplens.program.toolchain import prefer_wheels
@@ -65,12 +65,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("launches", nargs="*", metavar="NAME[.VARIANT]")
     parser.add_argument("--all", action="store_true", help="every measured launch")
-    parser.add_argument("--brisk", action="store_true", help="as `analyze --fast` emulates, not as a sweep does")
+    parser.add_argument("--fast", action="store_true", help="as `analyze --fast` emulates, not as a sweep does")
     args = parser.parse_args()
     measured = {launch.name: launch for launch in launches()}
     names = measured if args.all else args.launches or DATA_DEPENDENT
     gpu = wl.load_machine("h200")
-    made = {name: compared(name, gpu, BRISK if args.brisk else QUICK) for name in names}
+    made = {name: compared(name, gpu, FAST if args.fast else QUICK) for name in names}
     if not args.all:
         return
     apart = [abs(one.fewer / one.full - 1) for one in made.values()]

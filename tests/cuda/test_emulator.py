@@ -149,7 +149,7 @@ def test_what_is_remembered_of_a_pattern_is_what_each_access_costs(values: bool)
 def test_memory_that_grows_on_the_way_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("histogram", "matmul_tiled16", "stride.stride8"):
         whole = _emulator(name, small=True)
-        monkeypatch.setattr("warplens.emulator.emulator._PAGES", 64)
+        monkeypatch.setattr("warplens.emulator.initial._PAGES", 64)
         grown = _emulator(name, small=True)
         monkeypatch.undo()
         for emulator in (whole, grown):

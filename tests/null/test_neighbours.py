@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warplens.emulator import layout
-from warplens.emulator.footprint import Block, Footprint, Grid, How, Weighted, alone, reuse_of
+from warplens.emulator.footprint import Block, Footprint, Grid, Part, Weighted, alone, reuse_of
 from warplens.emulator.traffic import Around, spread_hits
 from warplens.models.warplens.predict import schedule
 from warplens.program.decoding import parse_listing
@@ -27,7 +27,7 @@ def test_a_half_that_a_neighbour_in_flight_completes_is_not_alone(
     next_block: int, in_flight: int, share: float
 ) -> None:
     block = _block(0x000003F0)  # the second line whole, the first half of the third
-    found = alone([Weighted(block, 1)], [[_block(next_block)], [], []], Grid((64, 1, 1), in_flight), 0, How(False))
+    found = alone([Weighted(block, 1)], [[_block(next_block)], [], []], Grid((64, 1, 1), in_flight), 0, Part(False))
     assert found == pytest.approx(share)
 
 
@@ -45,7 +45,7 @@ def test_fewer_blocks_than_fit_take_a_round() -> None:
 def test_a_half_that_the_block_before_completes_is_not_alone() -> None:
     """The block before does for it what it does for the next one: it ends in the line where that one begins."""
     block = _block(0x000007FC)  # from the second half of the first line to a sector of the third line's second half
-    found = alone([Weighted(block, 1)], [[_block(0x0007FC00)], [], []], Grid((64, 1, 1), 8), 0, How(False))
+    found = alone([Weighted(block, 1)], [[_block(0x0007FC00)], [], []], Grid((64, 1, 1), 8), 0, Part(False))
     assert found == 0.0
 
 
@@ -53,13 +53,13 @@ def test_a_half_that_the_block_before_completes_is_not_alone() -> None:
 def test_blocks_half_a_line_wide_fill_lines_with_the_one_beside_them(first: int) -> None:
     """Of 16 x 16 threads that store a word each: which of a pair is looked at makes no difference."""
     row = [_block(0x3 << 2 * k) for k in range(first, first + 9)]
-    found = alone([Weighted(row[0], 1)], [row[1:], [], []], Grid((64, 1, 1), 8), 0, How(False))
+    found = alone([Weighted(row[0], 1)], [row[1:], [], []], Grid((64, 1, 1), 8), 0, Part(False))
     assert found == 0.0
 
 
 def test_blocks_of_which_none_ran_alone_count_alike() -> None:
     blocks = [Weighted(_block(0xF), 0), Weighted(_block(0xFF), 0)]
-    assert reuse_of(blocks, [[], [], []], 0, 4096, How(False), scattered=False).sectors == 6
+    assert reuse_of(blocks, [[], [], []], 0, 4096, Part(False), scattered=False).sectors == 6
 
 
 def test_of_blocks_that_read_the_same_the_first_misses() -> None:

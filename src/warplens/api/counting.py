@@ -52,7 +52,7 @@ def profiled(
     from warplens.emulator import profiler
 
     refuse(effort not in ("full", "fast", "exact"), f"effort: 'full', 'fast' or 'exact', not {effort!r}")
-    share, newer = profiler.BRISK if effort == "fast" else profiler.FULL, toolchain.untested(program.tools)
+    share, newer = profiler.FAST if effort == "fast" else profiler.FULL, toolchain.untested(program.tools)
 
     def noted(profile: Profile) -> Profile:
         return replace(profile, notes=[*profile.notes, *newer]) if newer else profile

@@ -7,10 +7,11 @@ Decoding        decode*.py turn instructions into rows of a code table (ops.py, 
 Execution       engine.py issues warps; integer, floating, half, packed, special, tensor, lanes, access, atomics,
                 asynchronous and control.py have one compiled handler per operation (handlers.py, bits.py)
 Memory          pages.py has the contents, wavefronts.py the cost of an access, cache.py L1 and L2, marks.py which words
-                are unknown; initial.py sets up constant banks and warps
-Sampling        slicing.py drops what no address or branch needs; uniformity.py proves which blocks are alike, sample.py
-                and blocks.py choose those that run (runner.py), assumed.py fills in values that nobody gave
-Whole grid      footprint.py and traffic.py estimate what L2 and DRAM move, paths.py the paths of warps
+                are unknown; initial.py sets up arrays, constant banks and warps
+Sampling        slicing.py drops what no address or branch needs; sample.py has the strata of a grid, blocks.py chooses
+                the blocks and runner.py runs them
+Doubts          undecided.py finds branches on which blocks may differ, assumed.py the values that nobody gave
+Whole grid      footprint.py and traffic.py estimate what L2 and DRAM move
 
 An instruction is added with a rule in a decode file and a handler; what no rule knows gives unknown values and a note.
 """

@@ -26,31 +26,31 @@ _UNKNOWN = (layout.UNKNOWN_BRANCH, layout.UNKNOWN_ADDRESS)
 
 
 def assumed(runner: Runner, first: int, lone: Counts, executed: npt.NDArray[np.float64]) -> list[Assumed]:
-    """Return what is taken as zeros because nobody gave it. `lone`: the counts of the first block alone."""
+    """Return the values taken as zeros because nobody gave them. `lone`: the counts of the first block alone."""
     emulator = runner.emulator
     pointers = [i for i, address in enumerate(emulator.addresses) if address]
-    made = contents(emulator.code, runner.call, pointers, runner.arrays, executed)
-    made += variables(runner, len(pointers), executed)
+    found = contents(emulator.code, runner.call, pointers, runner.arrays, executed)
+    found += variables(runner, len(pointers), executed)
     beyond = sorted(emulator.beyond)
     if beyond:
-        made.append(Assumed("constant", beyond))
-    place = unwritten(runner, first, lone) if _asks(emulator.code, ops.SHARED, executed).size else None
-    if place is not None:
-        made.append(Assumed("shared", [place]))
-    return made
+        found.append(Assumed("constant", beyond))
+    instruction = unwritten(runner, first, lone) if _asks(emulator.code, ops.SHARED, executed).size else None
+    if instruction is not None:
+        found.append(Assumed("shared", [instruction]))
+    return found
 
 
 def contents(
     code: Code, call: KernelCall, pointers: list[int], arrays: Counts, executed: npt.NDArray[np.float64]
 ) -> list[Assumed]:
     """Return the arrays without a fill from which something is loaded that an address or a branch depends on."""
-    made: dict[int, list[int]] = {}
+    found: dict[int, list[int]] = {}
     for i in _asks(code, ops.GLOBAL, executed).tolist():
         at = int(arrays[i]) - 1
         if 0 <= at < len(pointers) and not call.arguments[pointers[at]].fill:
-            made.setdefault(pointers[at], []).append(i)
-    names = {n: call.arguments[n].name or f"argument {n + 1}" for n in made}
-    return [Assumed("contents", made[n], names[n]) for n in sorted(made)]
+            found.setdefault(pointers[at], []).append(i)
+    names = {n: call.arguments[n].name or f"argument {n + 1}" for n in found}
+    return [Assumed("contents", found[n], names[n]) for n in sorted(found)]
 
 
 def variables(runner: Runner, pointers: int, executed: npt.NDArray[np.float64]) -> list[Assumed]:
@@ -63,31 +63,32 @@ def variables(runner: Runner, pointers: int, executed: npt.NDArray[np.float64]) 
     if not missing:
         return []
     code = replace(emulator.code, table=needed_only(emulator.code, constants=True))
-    made: dict[str, list[int]] = {}
+    found: dict[str, list[int]] = {}
     bank = emulator.program.symbols.get(".nv.constant3", 0)
     for i, offset in _constants(code, executed):
-        for name in _at(missing, bank + offset):
-            made.setdefault(name, []).append(i)
+        for name, (address, size) in missing.items():
+            if address <= bank + offset < address + size:
+                found.setdefault(name, []).append(i)
     pairs = zip(code.pool, emulator.pool[:, 0].tolist(), strict=True)
     low = [
         value for (kind, number, _), value in pairs if kind == "address" or (kind == "bank" and number == _ADDRESSES)
     ]
-    named = {name: place for name, place in missing.items() if any(_holds(place, value) for value in low)}
+    named = {name: at for name, at in missing.items() if any(0 <= v - (at[0] & 0xFFFFFFFF) < at[1] for v in low)}
     for i in _asks(code, ops.GLOBAL, executed).tolist():
         at = int(runner.arrays[i]) - 1 - pointers
         segment = emulator.program.segments[at] if 0 <= at < len(emulator.program.segments) else None
         for name, (address, _) in named.items() if segment else ():
             if segment and segment.address <= address < segment.address + segment.size_bytes:
-                made.setdefault(name, []).append(i)
-    return [Assumed("variable", made[name], name) for name in missing if name in made]
+                found.setdefault(name, []).append(i)
+    return [Assumed("variable", found[name], name) for name in missing if name in found]
 
 
 def _constants(code: Code, executed: npt.NDArray[np.float64]) -> Iterator[tuple[int, int]]:
-    """Yield the instructions of which something is needed and their places in the bank of __constant__ variables."""
+    """Yield the instructions of which something is needed and their offsets in the bank of __constant__ variables."""
     table = code.table
-    held = {code.row_count + k: place for k, (kind, bank, place) in enumerate(code.pool)
-            if kind == "bank" and bank == CONSTANT_BANK}  # fmt: skip
-    if not held and not (table[:, ops.OP] == ops.LOAD_CONSTANT).any():
+    offsets = {code.row_count + k: offset for k, (kind, bank, offset) in enumerate(code.pool)
+               if kind == "bank" and bank == CONSTANT_BANK}  # fmt: skip
+    if not offsets and not (table[:, ops.OP] == ops.LOAD_CONSTANT).any():
         return
     for i in np.flatnonzero((executed > 0) & (table[:, ops.GROUP] != ops.NOTHING)).tolist():
         row = table[i].tolist()
@@ -95,16 +96,7 @@ def _constants(code: Code, executed: npt.NDArray[np.float64]) -> Iterator[tuple[
             if row[ops.Y] == CONSTANT_BANK:
                 yield i, row[ops.X]
         else:
-            yield from ((i, held[row[which]]) for which in (ops.A, ops.B, ops.C) if row[which] in held)
-
-
-def _at(places: dict[str, tuple[int, int]], address: int) -> list[str]:
-    return [name for name, (first, size) in places.items() if first <= address < first + size]
-
-
-def _holds(place: tuple[int, int], low: int) -> bool:
-    """Whether a variable holds an address of which the low half is known."""
-    return place[0] & 0xFFFFFFFF <= low < (place[0] & 0xFFFFFFFF) + place[1]
+            yield from ((i, offsets[row[which]]) for which in (ops.A, ops.B, ops.C) if row[which] in offsets)
 
 
 def _asks(code: Code, space: int, executed: npt.NDArray[np.float64]) -> Any:
@@ -116,20 +108,20 @@ def _asks(code: Code, space: int, executed: npt.NDArray[np.float64]) -> Any:
 
 
 def unwritten(runner: Runner, block: int, lone: Counts) -> int | None:
-    """Return an instruction whose way or address depends on shared memory that nobody wrote; None without one.
+    """Return an instruction whose branch or address depends on shared memory that nobody wrote; None without one.
 
     The block is run again with all of shared memory unknown until it is written. Bytes and halves do not make a word
     known: where there are such stores, it is run a third time with other values, and has to count something else.
     """
-    place = _run_again(runner, block, lone, unknown=True)
+    instruction = _run_again(runner, block, lone, unknown=True)
     stores = (x for x in runner.emulator.program.instructions if x.opcode in ("STS", "ATOMS"))
-    if place is not None and any({"U8", "S8", "U16", "S16"} & set(x.modifiers) for x in stores):
-        return None if _run_again(runner, block, lone, unknown=False) is None else place
-    return place
+    if instruction is not None and any({"U8", "S8", "U16", "S16"} & set(x.modifiers) for x in stores):
+        return None if _run_again(runner, block, lone, unknown=False) is None else instruction
+    return instruction
 
 
 def _run_again(runner: Runner, block: int, lone: Counts, *, unknown: bool) -> int | None:
-    """Run a block with shared memory unknown, or full of other values; return where it goes another way."""
+    """Run a block with shared memory unknown, or full of other values; return the instruction where it differs."""
     emulator = runner.emulator
     kept = emulator.executed, emulator.unknown_executed, emulator.assumed_accesses, [*emulator.work]
     emulator.forget()

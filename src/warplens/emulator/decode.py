@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -25,8 +25,9 @@ from warplens.program.program import Program
 _ALL = 0xFFFFFFFF
 _SIGN = 0x80000000
 _LARGEST = 1 << 63
-_PLACED = frozenset(("BRX", "LEPC"))  # what it computes depends on where it stands
+_RELATIVE = frozenset(("BRX", "LEPC"))  # their results depend on their own address
 PREDICATES = ("predicate", "uniform predicate")
+REGISTERS = ("register", "uniform")
 
 Key = tuple[str, int, int]  # ("bits", value, 0), ("address", half of a variable's, 0) or ("bank", bank, offset)
 
@@ -53,20 +54,12 @@ class CannotDecode(Exception):
 
 def decode(program: Program) -> Code:
     """Decode a program."""
-    for part in ("integer", "float", "memory", "control"):
+    for part in ("integer", "float", "memory"):
         importlib.import_module(f"warplens.emulator.decode_{part}")  # fills the table of rules
     return _Decoder(program).code()
 
 
 _COLUMN = vars(ops)  # their numbers by name
-
-
-def _fields(**values: int) -> list[int]:
-    """Return a row of the table with these columns."""
-    made = [0] * ops.COLUMNS
-    for name, value in values.items():
-        made[_COLUMN[name]] = value
-    return made
 
 
 def predicate_row(name: str) -> int:
@@ -91,10 +84,13 @@ class _Decoder:
         self.pool: list[Key] = [("bits", 0, 0)] * 16  # RZ, as wide as the largest fragment of a matrix
         self.pool_at: dict[tuple[Key, ...], int] = {}
         self.index = {x.offset: i for i, x in enumerate(program.instructions)}
-        self.blank = _fields(
-            D=self.sink, A=self.zero, B=self.zero, C=self.zero, A_AND=_ALL, B_AND=_ALL, C_AND=_ALL, PD=-1, PD2=-1,
-            PS=7, PS2=7, GUARD=7, TARGET=-1,
-        )  # fmt: skip
+        zero = self.zero = self.count
+        columns = {
+            "D": self.sink, "A": zero, "B": zero, "C": zero, "A_AND": _ALL, "B_AND": _ALL, "C_AND": _ALL, "PD": -1,
+            "PD2": -1, "PS": 7, "PS2": 7, "GUARD": 7, "TARGET": -1,
+        }  # fmt: skip
+        numbered = {_COLUMN[name]: value for name, value in columns.items()}
+        self.blank = [numbered.get(column, 0) for column in range(ops.COLUMNS)]
         self.numbers: dict[tuple[str, ...], tuple[int, ...]] = {}
 
     def code(self) -> Code:
@@ -105,7 +101,7 @@ class _Decoder:
             if at is None:
                 at = len(table)
                 table.append(self._fields(x))
-                if x.target is None and x.opcode not in _PLACED:
+                if x.target is None and x.opcode not in _RELATIVE:
                     known[x.text] = at
             which.append(at)
             if table[at][ops.GROUP] == ops.UNKNOWN:
@@ -142,19 +138,15 @@ class _Decoder:
 
     def pooled(self, *keys: Key) -> int:
         """Return the row of constants, next to each other."""
-        if any(kind == "bank" and not in_banks(*place) for kind, *place in keys):
+        if any(kind == "bank" and not in_banks(bank, at) for kind, bank, at in keys):
             raise CannotDecode
         if keys not in self.pool_at:
             self.pool_at[keys] = len(self.pool)
             self.pool += [*keys, *([("bits", 0, 0)] if len(keys) == 1 else [])]
         return self.count + self.pool_at[keys]
 
-    @property
-    def zero(self) -> int:
-        return self.count
 
-
-_FROM_FAR = frozenset(("LD", "LDG", "ATOM", "ATOMG"))  # what comes from L1 at the soonest
+_GLOBAL_LOADS = frozenset(("LD", "LDG", "ATOM", "ATOMG"))
 
 
 def _awaiting(instructions: Sequence[Instruction]) -> list[int]:
@@ -162,20 +154,20 @@ def _awaiting(instructions: Sequence[Instruction]) -> list[int]:
 
     The list is gone through twice, so that the head of a loop knows of the loads at its end.
     """
-    under_way, found, before = 0, set[int](), [-1] * len(instructions)
+    pending, found, before = 0, set[int](), [-1] * len(instructions)
     for _ in range(2):
         for i, x in enumerate(instructions):
-            if before[i] == under_way:  # from here on it is as it was
+            if before[i] == pending:  # from here on it is as it was
                 break
-            before[i] = under_way
+            before[i] = pending
             if x.control is None:
                 continue
-            if x.control.wait_mask & under_way:
+            if x.control.wait_mask & pending:
                 found.add(i)
-            under_way &= ~x.control.wait_mask
+            pending &= ~x.control.wait_mask
             if x.control.write_scoreboard is not None:
                 bit = 1 << x.control.write_scoreboard
-                under_way = under_way | bit if x.opcode in _FROM_FAR else under_way & ~bit
+                pending = pending | bit if x.opcode in _GLOBAL_LOADS else pending & ~bit
     return sorted(found)
 
 
@@ -208,19 +200,29 @@ class Line:
         """The operands as written."""
         return self.x.operands
 
+    def register(self, text: str, zero: int | None = None) -> int:
+        """Return the row of a register; `zero`: that of RZ, where it is not the row of zeros."""
+        name = _bare(text)
+        return (self.d.zero if zero is None else zero) if name in ("RZ", "URZ") else self.d.rows[name]
+
     def to(self, operand: Operand) -> None:
         """Name the destination register."""
-        name = _bare(operand.text)
-        self.set(D=self.d.sink if name in ("RZ", "URZ") else self.d.rows[name])
+        self.set(D=self.register(operand.text, self.d.sink))
 
-    def register(self, text: str) -> int:
-        """Return the row of a register."""
-        name = _bare(text)
-        return self.d.zero if name in ("RZ", "URZ") else self.d.rows[name]
+    def results(self, written: Sequence[Operand]) -> None:
+        """Name the destination register, and the predicates behind it."""
+        self.to(written[0])
+        for n, operand in enumerate(written[1:3]):
+            self.into(operand, n == 0)
+
+    def sources(self, operands: Sequence[Operand], kind: str = "int", width: int = 1) -> None:
+        """Set sources A, B and C, as many as there are."""
+        for which, operand in zip("ABC"[: len(operands)], operands, strict=True):
+            self.source(which, operand, kind, width)
 
     def source(self, which: str, operand: Operand, kind: str = "int", width: int = 1) -> None:
         """Set source A, B or C: its row and what turns it into its negative, complement or absolute value."""
-        if operand.kind in ("register", "uniform"):
+        if operand.kind in REGISTERS:
             at = self.register(operand.text)
         elif operand.text.startswith("32@"):
             at = self.d.pooled(("address", self._address_part(operand.text.replace(".reuse", "")), 0))
@@ -254,7 +256,7 @@ class Line:
         """Return destination (register, then predicates), sources, and predicates behind them."""
         given = list(self.operands)
         written = [given.pop(0)]
-        if written[0].kind in PREDICATES and given and given[0].kind in ("register", "uniform"):
+        if written[0].kind in PREDICATES and given and given[0].kind in REGISTERS:
             written = [given.pop(0), written[0]]  # LOP3.LUT P0, R2, ...
         while given and given[0].kind in PREDICATES and any(o.kind not in PREDICATES for o in given):
             written.append(given.pop(0))
@@ -262,6 +264,40 @@ class Line:
         while given and given[-1].kind in PREDICATES:
             behind.insert(0, given.pop())
         return written, given, behind
+
+    # ---- forms that many instructions share
+    def plain(self, group: int, op: int, kind: str = "int", width: int = 1, **columns: int) -> None:
+        """Set a destination, up to three sources of a kind, the predicate behind them, and these columns."""
+        written, given, behind = self.split()
+        self.to(written[0])
+        self.sources(given, kind, width)
+        if behind:
+            self.predicate(behind[0])
+        self.set(GROUP=group, OP=op, **columns)
+
+    def refuse_changes(self) -> None:
+        """Refuse sources that are negated or complemented."""
+        if any(self.fields[column] for column in (ops.A_XOR, ops.B_XOR, ops.C_XOR)):
+            raise CannotDecode
+
+    def first(self, codes: Mapping[str, int]) -> int:
+        """Return the code of the first modifier that has one."""
+        for name in self.x.modifiers:
+            if name in codes:
+                return codes[name]
+        raise CannotDecode
+
+    def size(self, sizes: Mapping[str, int], default: int) -> int:
+        """Return the value of the first of these modifiers that is there."""
+        return next((value for name, value in sizes.items() if name in self.mods), default)
+
+    def joins(self) -> int:
+        """Return how a comparison is joined with a predicate."""
+        return ops.AND if "AND" in self.mods else ops.OR if "OR" in self.mods else ops.XOR
+
+    def signed(self) -> int:
+        """Return the mode of a signed number, unless the instruction says that it has no sign."""
+        return 0 if "U32" in self.mods else ops.SIGNED
 
     def rounding(self) -> int:
         """Return rounding and flags of a floating-point instruction."""
@@ -289,7 +325,7 @@ def _bare(text: str) -> str:
 
 @lru_cache(4096)
 def _constants(text: str, operand: str, kind: str, width: int) -> tuple[Key, ...]:
-    """Return what the pool has to hold for a source that is no register."""
+    """Return the constants of the pool for a source that is no register."""
     text = text.replace(".reuse", "")
     if operand != "constant":
         return tuple(("bits", b, 0) for b in _immediate(text, kind, width))
@@ -318,14 +354,11 @@ def _changes(which: str, text: str, operand: str, kind: str) -> list[tuple[int, 
 def _immediate(text: str, kind: str, width: int) -> list[int]:
     """Return the words of an immediate: whole numbers as they are, floats by their bits."""
     text = text.strip()
-    if text.startswith(("0x", "-0x")):
-        value = int(text, 16)
+    hexadecimal = text.startswith(("0x", "-0x"))
+    if hexadecimal or kind == "int":
+        value = int(text, 16) if hexadecimal else int(float(text)) if "." in text or "e" in text else int(text)
         return [(value >> 32 * k) & _ALL for k in range(width)]
-    if kind == "int":
-        value = int(float(text)) if "." in text or "e" in text else int(text)
-        return [(value >> 32 * k) & _ALL for k in range(width)]
-    special = {"+INF": float("inf"), "-INF": float("-inf"), "+QNAN": float("nan"), "-QNAN": float("nan")}
-    number = special[text] if text in special else float(text)
+    number = float_of(text)
     if kind == "f64":
         bits = struct.unpack("<Q", struct.pack("<d", number))[0]
         return [bits & _ALL, bits >> 32] if width == 2 else [bits >> 32]
@@ -334,8 +367,13 @@ def _immediate(text: str, kind: str, width: int) -> list[int]:
     return [int(np.float32(number).view(np.uint32))]
 
 
+def float_of(text: str) -> float:
+    """Return the number that nvdisasm prints."""
+    return float("nan") if "QNAN" in text else float(text)
+
+
 def in_banks(bank: int, offset: int = 0) -> bool:
-    """Whether a place in a constant bank is one that we have; what is elsewhere is not known."""
+    """Return whether the emulator has an offset of a constant bank; what is elsewhere is not known."""
     return bank < BANKS and 0 <= offset < BANK_BYTES
 
 

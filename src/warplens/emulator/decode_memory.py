@@ -1,4 +1,4 @@
-"""Decoding rules of memory instructions, of barriers in shared memory and of bulk copies."""
+"""Decoding rules of memory, barriers, bulk copies, control flow, and instructions without effect."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ _SPACES = {"LDG": ops.GLOBAL, "STG": ops.GLOBAL, "LDS": ops.SHARED, "STS": ops.S
            "STSM": ops.SHARED, "LDGSTS": ops.GLOBAL, "QSPC": ops.GENERIC, "ULDS": ops.SHARED}  # fmt: skip
 
 
+_SIZES = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1, "256": 32}
+_TYPES = {"F32": ops.T_F32, "F64": ops.T_F64, "F16x2": ops.T_F16X2, "BF16x2": ops.T_BF16X2, "S32": ops.T_S32,
+          "S64": ops.T_S64, "64": ops.T_U64, "U64": ops.T_U64}  # fmt: skip
+_FAR = frozenset(("LDG", "STG", "LD", "ST", "ATOMG", "ATOM", "RED", "REDG", "LDGSTS", "QSPC"))  # addresses of 64 bits
+
+
 def _size(line: Line) -> int:
-    for name, size in (("128", 16), ("64", 8), ("U16", 2), ("S16", 2), ("U8", 1), ("S8", 1), ("256", 32)):
-        if name in line.mods:
-            return size
-    return 4
+    return line.size(_SIZES, 4)
 
 
 def _terms(text: str) -> list[str]:
@@ -32,8 +35,7 @@ def _terms(text: str) -> list[str]:
 
 def _address(line: Line, operand: Operand) -> None:
     """Set base (A), uniform base (B) and offset (X) of an address; Y says how wide they are and the scale."""
-    pairs = set(line.x.reads)
-    offset, how = 0, 0
+    pairs, far, offset, form = set(line.x.reads), line.x.opcode in _FAR, 0, 0
     for term in _terms(operand.text):
         found = _TERM.match(term)
         if not found:
@@ -43,19 +45,16 @@ def _address(line: Line, operand: Operand) -> None:
         if name in ("RZ", "URZ"):
             continue
         number = int(name.lstrip("UR"))
-        second = f"{'UR' if name.startswith('UR') else 'R'}{number + 1}"
-        far = line.x.opcode in ("LDG", "STG", "LD", "ST", "ATOMG", "ATOM", "RED", "REDG", "LDGSTS", "QSPC")
-        wide = far and second in pairs and ".U32" not in suffix and ".64" in suffix
-        wide = wide or (far and ".64" not in suffix and ".U32" not in suffix and "E" in line.mods and second in pairs)
-        if name.startswith("UR"):
-            line.set(B=line.d.rows[name])
-            how |= 2 * (far and second in pairs)
+        uniform = name.startswith("UR")
+        wide = far and f"{'UR' if uniform else 'R'}{number + 1}" in pairs
+        line.set(**{"B" if uniform else "A": line.d.rows[name]})
+        if uniform:
+            form |= 2 * wide
         else:
-            line.set(A=line.d.rows[name])
-            how |= 1 * wide
+            form |= wide and ".U32" not in suffix and (".64" in suffix or "E" in line.mods)
             scale = re.search(r"\.X(\d+)", suffix)
-            how |= (int(scale.group(1)).bit_length() - 1 << 2) if scale else 0
-    line.set(X=offset, Y=how)
+            form |= (int(scale.group(1)).bit_length() - 1 << 2) if scale else 0
+    line.set(X=offset, Y=form)
 
 
 def _joined(line: Line, low: Operand, high: Operand) -> Operand:
@@ -99,34 +98,23 @@ def _atomic(line: Line) -> None:
             line.to(operand)
     _address(line, o[at])
     if "POPC" in line.mods:  # ATOMS.POPC.INC: counts the lanes; adds one for each
-        kind, how = ops.T_U32, ops.ADD_TO
+        kind, operation = ops.T_U32, ops.ADD_TO
         line.set(C=line.d.pooled(("bits", 1, 0)))
     else:
-        kind = _atomic_type(line)
-        how = next(ops.ATOMICS[m] for m in line.x.modifiers if m in ops.ATOMICS)
+        kind, operation = line.size(_TYPES, ops.T_U32), line.first(ops.ATOMICS)
+        if kind == ops.T_U32 and line.mods & {"F32x2", "F32x4", "F16x4", "F16x8"}:
+            raise CannotDecode
         line.set(C=line.register(o[at + 1].text))
     other = line.register(o[at + 2].text) if len(o) > at + 2 and o[at + 2].kind == "register" else line.d.zero
     wide = kind in (ops.T_U64, ops.T_S64, ops.T_F64)
-    line.set(GROUP=ops.MEMORY, OP=ops.REDUCTION if reduction else ops.ATOMIC, C_AND=other, C_XOR=kind, C_ADD=how)
+    line.set(GROUP=ops.MEMORY, OP=ops.REDUCTION if reduction else ops.ATOMIC, C_AND=other, C_XOR=kind, C_ADD=operation)
     line.set(Z=(8 if wide else 4) | _SPACES[line.x.opcode] << 8, MODE=int("CAST" in line.mods))
 
 
-def _atomic_type(line: Line) -> int:
-    for name, kind in (("F32", ops.T_F32), ("F64", ops.T_F64), ("F16x2", ops.T_F16X2), ("BF16x2", ops.T_BF16X2),
-                       ("S32", ops.T_S32), ("S64", ops.T_S64), ("64", ops.T_U64), ("U64", ops.T_U64)):  # fmt: skip
-        if name in line.mods:
-            return kind
-    if line.mods & {"F32x2", "F32x4", "F16x4", "F16x8"}:
-        raise CannotDecode
-    return ops.T_U32
-
-
-@rule("LDGSTS")
-def _copy(line: Line) -> None:
-    o = line.operands
-    _address(line, o[1])
-    offset, base, uniform = 0, line.d.zero, line.d.zero
-    for term in _terms(o[0].text):
+def _shared_operand(line: Line, operand: Operand) -> tuple[int, int, int]:
+    """Return the rows of base and uniform base of an address in shared memory, and the offset."""
+    base, uniform, offset = line.d.zero, line.d.zero, 0
+    for term in _terms(operand.text):
         found = _TERM.match(term)
         if found and found.group(2).startswith("UR"):
             uniform = line.register(found.group(2))
@@ -134,6 +122,14 @@ def _copy(line: Line) -> None:
             base = line.register(found.group(2))
         else:
             offset += int(term, 16)
+    return base, uniform, offset
+
+
+@rule("LDGSTS")
+def _copy(line: Line) -> None:
+    o = line.operands
+    _address(line, o[1])
+    base, uniform, offset = _shared_operand(line, o[0])
     if len(o) > 2:
         line.predicate(o[2])
     line.set(GROUP=ops.MEMORY, OP=ops.COPY, C=base, C_ADD=offset, C_XOR=uniform, C_AND=line.d.zero)
@@ -142,7 +138,7 @@ def _copy(line: Line) -> None:
 
 @rule("LDSM", "STSM")
 def _matrices(line: Line) -> None:
-    count = 4 if "4" in line.mods else 2 if "2" in line.mods else 1
+    count = line.size({"4": 4, "2": 2}, 1)
     storing = line.x.opcode == "STSM"
     _address(line, next(o for o in line.operands if o.kind == "memory"))
     if storing:
@@ -178,18 +174,8 @@ def _register(line: Line, operand: Operand) -> int:
 
 
 def _shared_address(line: Line, operand: Operand) -> None:
-    match = re.search(r"\[([^\[\]]*)\]$", operand.text)
-    if not match:
-        raise CannotDecode
-    offset = 0
-    for term in match.group(1).replace(" ", "").split("+"):
-        if re.fullmatch(r"UR(\d+|Z)", term):
-            line.set(B=line.register(term))
-        elif re.fullmatch(r"R(\d+|Z)", term):
-            line.set(A=line.register(term))
-        else:
-            offset += int(term, 16)
-    line.set(X=offset, GROUP=ops.ASYNC)
+    base, uniform, offset = _shared_operand(line, operand)
+    line.set(A=base, B=uniform, X=offset, GROUP=ops.ASYNC)
 
 
 @rule("SYNCS")
@@ -212,10 +198,10 @@ def _barrier(line: Line) -> None:
         return
     if mods[0] != "ARRIVE":
         raise CannotDecode
-    how = next((m for m in mods if re.fullmatch("A[01R]T[01RX]", m)), "A1TR")  # arrivals and bytes; R: a register
+    counts = next((m for m in mods if re.fullmatch("A[01R]T[01RX]", m)), "A1TR")  # arrivals and bytes; R: a register
     number = {"0": 0, "1": 1, "R": -1, "X": -1}
-    mode = BYTES_CAME * (how[3] == "X") + LEAVES * ("OPTOUT" in mods) + MASK_OF_LANES * ("TMASK" in mods)
-    line.set(OP=ops.MBARRIER_ARRIVE, Y=number[how[1]], Z=number[how[3]], MODE=mode)
+    mode = BYTES_CAME * (counts[3] == "X") + LEAVES * ("OPTOUT" in mods) + MASK_OF_LANES * ("TMASK" in mods)
+    line.set(OP=ops.MBARRIER_ARRIVE, Y=number[counts[1]], Z=number[counts[3]], MODE=mode)
 
 
 @rule("ARRIVES")
@@ -247,12 +233,11 @@ def _bulk(line: Line) -> None:
     if line.x.opcode == "UBLKCP":
         line.set(OP=ops.BULK_LOAD if loads else ops.BULK_STORE)
         return
-    types = {"F32": ops.T_F32, "S32": ops.T_S32, "U32": ops.T_U32, "F16x2": ops.T_F16X2, "BF16x2": ops.T_BF16X2}
+    types = {"U32": ops.T_U32, **{name: _TYPES[name] for name in ("F32", "S32", "F16x2", "BF16x2")}}
     named = [types.get(m) for m in mods if re.fullmatch(r"B?[FSU]\d+(x2)?(\.\w+)*", m)]
     if None in named or line.mods & {"64", "U64", "S64", "F64", "F16", "BF16"}:
         raise CannotDecode
-    how = next(ops.ATOMICS[m] for m in mods if m in ops.ATOMICS)
-    line.set(OP=ops.BULK_REDUCE, Y=how, Z=named[0] if named and named[0] is not None else ops.T_U32)
+    line.set(OP=ops.BULK_REDUCE, Y=line.first(ops.ATOMICS), Z=named[0] if named and named[0] is not None else ops.T_U32)
 
 
 @rule("UTMALDG")
@@ -266,6 +251,105 @@ def _with_signal(line: Line) -> None:
     words = 4 if "128" in line.mods else 2 if "64" in line.mods else 1
     if reduces and (words > 1 or line.mods & {"S32", "MIN", "MAX"}):
         raise CannotDecode
-    how = next((ops.ATOMICS[m] for m in line.x.modifiers if m in ops.ATOMICS), ops.EXCHANGE)
+    operation = line.size(ops.ATOMICS, ops.EXCHANGE)
     line.set(A=_register(line, line.operands[0]), C=line.register(line.operands[1].text), GROUP=ops.ASYNC)
-    line.set(OP=ops.REDUCE_AND_SIGNAL if reduces else ops.STORE_AND_SIGNAL, Y=how, Z=words)
+    line.set(OP=ops.REDUCE_AND_SIGNAL if reduces else ops.STORE_AND_SIGNAL, Y=operation, Z=words)
+
+
+@rule("EXIT", "KILL", "BPT", "YIELD", "BSSY", "BSYNC", "BREAK")
+def _simple(line: Line) -> None:
+    """Decode the operation with the barrier register and the last predicate that it names."""
+    line.set(GROUP=ops.CONTROL, OP=getattr(ops, {"KILL": "EXIT", "BPT": "TRAP"}.get(line.x.opcode, line.x.opcode)))
+    for operand in line.operands if line.x.opcode not in ("BPT", "YIELD") else ():
+        if operand.kind in PREDICATES:
+            line.predicate(operand)
+        elif operand.kind == "barrier":
+            line.set(X=int(operand.text.lstrip("B")))
+
+
+@rule("BRA", "JMP")
+def _branch(line: Line) -> None:
+    o = line.operands
+    line.set(GROUP=ops.CONTROL, OP=ops.BRA, TARGET=line.d.index[line.x.target or 0])
+    if line.mods & {"DIV", "CONV"}:
+        if len(o) > 1:
+            line.source("A", o[0])
+        else:  # all lanes
+            line.set(A_XOR=0xFFFFFFFF)
+        line.set(OP=ops.BRA_DIV, X=int("CONV" in line.mods))
+        return
+    for n, operand in enumerate([x for x in o if x.kind in PREDICATES]):
+        line.predicate(operand, n == 0)
+    if "ANY" in line.mods:  # all lanes go if one of them does
+        line.set(OP=ops.BRA_ANY)
+
+
+@rule("BRX")
+def _indirect(line: Line) -> None:
+    match = re.match(r"(R\d+)\s*(-?0x[0-9a-f]+)?", line.operands[0].text)
+    if not match:
+        raise CannotDecode
+    line.set(GROUP=ops.CONTROL, OP=ops.BRX, A=line.d.rows[match.group(1)])
+    line.set(X=int(match.group(2) or "0", 16) + line.x.offset + 16)
+
+
+@rule("CALL", "RET")
+def _call(line: Line) -> None:
+    line.set(GROUP=ops.CONTROL)
+    if "ABS" in line.mods and line.x.opcode == "CALL":
+        line.set(OP=ops.CALL_ABS, A=line.register(line.operands[0].text))
+    elif line.x.opcode == "RET" or line.operands[0].kind == "register":  # an offset in the kernel
+        line.set(OP=ops.RET, A=line.register(line.operands[0].text))
+    else:
+        line.set(OP=ops.CALL, TARGET=line.d.index[-1 if line.x.target is None else line.x.target])
+
+
+@rule("BMOV")
+def _move_barrier(line: Line) -> None:
+    first, second = line.operands[:2]
+    if first.kind == "barrier":
+        line.source("A", second)
+        line.set(GROUP=ops.CONTROL, OP=ops.BMOV_FROM_R, X=int(first.text.lstrip("B")))
+    else:
+        line.to(first)
+        line.set(GROUP=ops.CONTROL, OP=ops.BMOV_TO_R, X=int(second.text.lstrip("B")), Y=int("CLEAR" in line.mods))
+
+
+@rule("WARPSYNC")
+def _warp_sync(line: Line) -> None:
+    o = [x for x in line.operands if x.kind not in ("label", *PREDICATES)]
+    line.set(GROUP=ops.CONTROL, OP=ops.WARPSYNC, X=int("ALL" in line.mods or not o), Y=int("EXCLUSIVE" in line.mods))
+    if o:
+        line.source("A", o[0])
+
+
+@rule("BAR", "BARRIER")
+def _block_barrier(line: Line) -> None:
+    kind = line.size({"ARV": 1, "RED": 2, "SYNC": 0}, -1)
+    if kind < 0:
+        raise CannotDecode
+    o = line.operands
+    line.source("A", o[0])
+    if len(o) > 1 and o[1].kind not in PREDICATES:
+        line.source("B", o[1])
+        line.set(Y=1)
+    for operand in o[1:]:
+        if operand.kind in PREDICATES:
+            line.predicate(operand)
+    line.set(GROUP=ops.CONTROL, OP=ops.BAR, X=kind, Z=line.size({"AND": 1, "OR": 2}, 0))
+
+
+@rule("B2R")
+def _barrier_result(line: Line) -> None:
+    if "RESULT" not in line.mods:
+        raise CannotDecode
+    line.results(line.operands[:2])
+    line.set(GROUP=ops.CONTROL, OP=ops.B2R)
+
+
+@rule("NOP", "DEPBAR", "MEMBAR", "ERRBAR", "CGAERRBAR", "CCTL", "LDGDEPBAR", "NANOSLEEP", "PREEXIT", "FENCE",
+       "ACQBULK", "ENDCOLLECTIVE", "CCTLL", "UCGABAR_ARV", "UCGABAR_WAIT", "PMTRIG", "WARPGROUP", "PREFETCH", "CCTLT",
+       "UTMACCTL", "UTMACMDFLUSH", "USETMAXREG", "WARPARRIVE", "UBLKPF", "UTMAPF", "UTMASTG", "UTMAREDG", "ACQSHMINIT",
+       "WARPGROUPSET", "UCCTL", "UMEMSETS")  # fmt: skip
+def _nothing(line: Line) -> None:
+    line.set(GROUP=ops.NOTHING)

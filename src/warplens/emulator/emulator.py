@@ -22,27 +22,24 @@ from warplens.emulator import engine, layout, pages
 from warplens.emulator.cache import MAP_WORDS, Cache, new_cache
 from warplens.emulator.decode import Code, decode
 from warplens.emulator.engine import Memory
-from warplens.emulator.initial import PARAMETERS_AT, Resident, constant_banks
+from warplens.emulator.initial import FIRST_ADDRESS, PARAMETERS_AT, Resident, addresses_of, constant_banks, pages_of
 from warplens.emulator.slicing import sliced
 from warplens.program.program import Program, Segment
 from warplens.workload.contents import contents, dtype_of, with_variables
 from warplens.workload.launch import SCALAR_BYTES, KernelCall, check_parameters
 
-_FIRST_ADDRESS = 0x10_0000_0000  # where arrays begin
-_GAP = 1 << 21  # between arrays: what runs over an end is seen
 _SHARED_RESERVED = 1024
-# What a run may take, in instructions (an access is eight): some, and some more for each of its warps. A loop without
-# end stops there in a few seconds; a warp that really executes more is not known among kernels.
-_MOST_PAGES = 1 << 24  # of which a kernel may say where it reads and writes: 16 GiB
+_MOST_PAGES = 1 << 24  # that the map of touched sectors has: 16 GiB
 _COPIED_PAGES = 1 << 14
+# Most instructions of a run (an access is eight): some, and some more for each of its warps. An endless loop stops
+# there in a few seconds; no kernel is known of which a warp really executes more.
 _BUDGET, _BUDGET_PER_WARP = 100_000_000, 5_000_000
 _SLICE = 4_000_000  # likewise, in one call of compiled code, which no signal interrupts: a tenth of a second
-_PAGES = 1 << 18  # to begin with: 256 MiB, which cost nothing until they are touched
 _STACK_BYTES = 1024  # of a thread that calls functions, unless the compiler knows it needs more: CUDA's default
 
 
 class EmulationError(WarplensError):
-    """A kernel that went wrong: what, at which instruction and line, by which thread."""
+    """An error of a kernel: its kind, instruction, line and thread."""
 
     status = instruction = 0  # as the engine says it (`layout`), and the number of the instruction
 
@@ -80,11 +77,11 @@ class Emulator:
         self.call, self.program = call, (program := with_variables(program, call))
         r = program.resources
         self.offsets = check_parameters(call, r.parameter_bytes, program.demangled, r.parameters)
-        self.addresses = self._addresses()
+        self.addresses = addresses_of(call)
         self.pointers = tuple(r.parameter_offset + o for o, a in zip(self.offsets, self.addresses, strict=True) if a)
         self.code, self.names = _code(program, None if values else self.pointers)
         self.banks = constant_banks(program, call, self.offsets, self.addresses, self._local_bytes)
-        self.pages = self._pages()
+        self.pages = pages_of(call, self.addresses, self._segments())
         self.pool = self._pool()
         self.stats = np.zeros((len(program.instructions), layout.STATISTICS), np.int64)
         self.caches = caches or (new_cache(0, 0, 1), new_cache(0, 0, 1))
@@ -107,68 +104,16 @@ class Emulator:
 
     # ---- memory
 
-    def _addresses(self) -> list[int]:
-        at, made = _FIRST_ADDRESS, []
-        for argument in self.call.arguments:
-            if argument.is_pointer and argument.count:
-                made.append(at)
-                size = argument.count * SCALAR_BYTES[argument.element]
-                at = -(-(at + size + _GAP) // _GAP) * _GAP
-            else:
-                made.append(0)
-        return made
-
-    def _pages(self) -> pages.Pages:
-        rows, numbers, given, first = [], [], [], 0
-        given_bytes = 0
-        for i, (argument, base) in enumerate(zip(self.call.arguments, self.addresses, strict=True)):
-            if not base:
-                continue
-            where = f"arg.{argument.name or i}"
-            values = contents(argument, i, self.call.folder, where)  # checks the fill
-            row, pair = pages.array_row(argument, i)
-            if row[pages.KIND] == pages.GIVEN:
-                raw = np.ascontiguousarray(values(np.arange(argument.count or 0))).view(np.uint8)
-                row[pages.GIVEN_AT] = given_bytes
-                given.append(raw)
-                given_bytes += raw.size
-            row[pages.BASE], row[pages.FIRST_PAGE] = base, first
-            first += -(-int(row[pages.BYTES]) // pages.PAGE_BYTES)
-            rows.append(row)
-            numbers.append(pair)
-        for segment in self._segments():
-            row = np.zeros(pages.COLUMNS, np.int64)
-            row[pages.BASE], row[pages.BYTES], row[pages.FIRST_PAGE] = segment.address, segment.size_bytes, first
-            row[pages.SIZE], row[pages.KIND], row[pages.GIVEN_AT] = 4, pages.ZEROS, given_bytes
-            if segment.data:
-                row[pages.KIND] = pages.GIVEN
-                given.append(np.frombuffer(segment.data.ljust(segment.size_bytes, b"\0"), np.uint8))
-                given_bytes += segment.size_bytes
-            first += -(-segment.size_bytes // pages.PAGE_BYTES)
-            rows.append(row)
-            numbers.append((0.0, 0.0))
-        if not rows:
-            rows, numbers, first = [np.zeros(pages.COLUMNS, np.int64)], [(0.0, 0.0)], 1
-        return pages.Pages(
-            arrays=np.array(rows, np.int64),
-            numbers=np.array(numbers, np.float64),
-            table=np.zeros(first + 1, np.int32),
-            words=np.zeros((_PAGES, pages.PAGE_WORDS), np.uint32),
-            filled=np.zeros(_PAGES, np.uint32),
-            slots=np.zeros(_PAGES, np.int64),
-            given=np.concatenate(given) if given else np.zeros(1, np.uint8),
-        )
-
     def _segments(self) -> list[Segment]:
-        """The variables of the module, the heap where the kernel allocates, its parameters where it points to them."""
-        made = [*self.program.segments]
+        """Return the variables of the module, the heap if the kernel allocates, its parameters if it points to them."""
+        segments = [*self.program.segments]
         if "malloc" in self.program.system:
-            made.append(Segment(layout.HEAP, layout.HEAP_BYTES))
+            segments.append(Segment(layout.HEAP, layout.HEAP_BYTES))
         if any(kind == "bank" and bank == 0 and at in PARAMETERS_AT for kind, bank, at in self.code.pool):
             r = self.program.resources
             raw = self.banks[0].view(np.uint8)[r.parameter_offset : r.parameter_offset + r.parameter_bytes].tobytes()
-            made.append(Segment(layout.PARAMETERS, r.parameter_bytes, raw))
-        return made
+            segments.append(Segment(layout.PARAMETERS, r.parameter_bytes, raw))
+        return segments
 
     def _grow(self) -> None:
         filled = np.flatnonzero(self.pages.filled)  # the others hold nothing, and take no memory
@@ -184,7 +129,7 @@ class Emulator:
         self.touched, self._marks = pages.doubled(self.touched), pages.doubled(self._marks)
 
     def forget(self) -> None:
-        """Let all arrays have their first contents again."""
+        """Give all arrays their first contents again."""
         used = pages.forget(self.pages)
         self.touched[:used] = self._marks[:used] = 0
         self._flags[:] = 0
@@ -194,7 +139,7 @@ class Emulator:
         i = name if isinstance(name, int) else [a.name for a in self.call.arguments].index(name)
         argument = self.call.arguments[i]
         count = argument.count or 0
-        made = np.ascontiguousarray(contents(argument, i, self.call.folder)(np.arange(count))).view(np.uint8)
+        values = np.ascontiguousarray(contents(argument, i, self.call.folder)(np.arange(count))).view(np.uint8)
         row = next(r for r in self.pages.arrays if r[pages.BASE] == self.addresses[i])
         first, size = int(row[pages.FIRST_PAGE]), int(row[pages.BYTES])
         count = -(-size // pages.PAGE_BYTES)
@@ -202,7 +147,7 @@ class Emulator:
         touched = np.flatnonzero(table)
         filled = self.pages.filled[table[touched] - 1, None] >> np.arange(32, dtype=np.uint32) & 1 != 0
         whole = np.zeros((count, 32, pages.PAGE_BYTES // 32), np.uint8)
-        whole.reshape(-1)[:size] = made
+        whole.reshape(-1)[:size] = values
         pages_of, sectors = np.nonzero(filled)
         raw = self.pages.words.view(np.uint8).reshape(-1, 32, pages.PAGE_BYTES // 32)
         whole[touched[pages_of], sectors] = raw[table[touched[pages_of]] - 1, sectors]
@@ -213,12 +158,12 @@ class Emulator:
         i = name if isinstance(name, int) else [a.name for a in self.call.arguments].index(name)
         row = next(r for r in self.pages.arrays if r[pages.BASE] == self.addresses[i])
         first, count = int(row[pages.FIRST_PAGE]), -(-int(row[pages.BYTES]) // 4)
-        made = np.ones(-(-count // pages.PAGE_WORDS) * pages.PAGE_WORDS, np.bool_)
-        for k, page in enumerate(self.pages.table[first : first + made.size // pages.PAGE_WORDS]):
+        known = np.ones(-(-count // pages.PAGE_WORDS) * pages.PAGE_WORDS, np.bool_)
+        for k, page in enumerate(self.pages.table[first : first + known.size // pages.PAGE_WORDS]):
             if page > 0:
                 bits = np.unpackbits(self._marks[page - 1].view(np.uint8), bitorder="little")
-                made[k * pages.PAGE_WORDS : (k + 1) * pages.PAGE_WORDS] = bits == 0
-        return made[:count]
+                known[k * pages.PAGE_WORDS : (k + 1) * pages.PAGE_WORDS] = bits == 0
+        return known[:count]
 
     # ---- constants
 
@@ -238,29 +183,19 @@ class Emulator:
     # ---- running
 
     def is_compiled(self) -> bool:
-        """Whether the machine code for this kernel is there; if not, the first run of it takes some seconds more."""
+        """Return whether the machine code for this kernel is there; if not, its first run takes some seconds more."""
         return engine.is_compiled(self.code.table, self.caches[0], bool(self._flags[layout.SOME_UNKNOWN]))
 
-    def run(
-        self,
-        blocks: Sequence[int],
-        sms: Sequence[int] | None = None,
-        budget: int | None = None,
-        delays: Sequence[int] | None = None,
-    ) -> None:
+    def run(self, blocks: Sequence[int], sms: Sequence[int] | None = None, budget: int | None = None) -> None:
         """Run these blocks (numbers in the grid) side by side, on these SMs (for L1).
 
-        `delays`: instructions by which each block starts late. Compiled code returns now and then, for signals and for
-        `stopped`.
+        Compiled code returns now and then, for signals and for `stopped`.
         """
         state, shared, local = self._resident.begin(blocks, sms or [0] * len(blocks), self._flags, self._marks)
         if self.shared_begins:
             shared[:] = self.shared_begins
         elif self.shared_begins is None:
             state.marks_shared[:], state.flags[layout.SOME_UNKNOWN] = 0xFFFFFFFF, 1
-        if delays is not None:
-            per_block = len(state.warps) // len(blocks)
-            state.warps[:, layout.DELAY] = np.repeat(np.asarray(delays) // engine.TURN, per_block)
         budget = budget or _BUDGET + _BUDGET_PER_WARP * len(state.warps)
         self.traced = 0
         while True:
@@ -321,27 +256,24 @@ class Emulator:
 
     @cached_property
     def _assumed(self) -> npt.NDArray[np.int64]:
-        """What the launch file assumes, by instruction: kind, number, place among all of them."""
+        """Return the launch file's assumptions by instruction: kind, number, index among all of them."""
         table = np.zeros((len(self.program.instructions), 3), np.int64)
         count = 0
-        lines = {x.line for x in self.program.instructions}
         for a in self.call.assumptions:
-            if a.line not in lines:
+            found = [(i, x) for i, x in enumerate(self.program.instructions) if x.line == a.line]
+            if not found:
                 raise WarplensError(f"assume: no instruction of {self.program.demangled} comes from line {a.line}")
-            for i, x in enumerate(self.program.instructions):
-                if x.line != a.line:
-                    continue
+            for i, x in found:
                 if not x.guard or x.opcode not in ("BRA", "EXIT", "BREAK"):
                     if a.bytes_apart is not None:
                         table[i] = layout.ASSUMED_STRIDE, a.bytes_apart, 0
                     continue
-                if a.trips is not None:  # the branch back; one forward would leave the loop
-                    back = x.target is not None and x.target <= x.offset
-                    table[i] = (
-                        (layout.ASSUMED_TRIPS, round(a.trips), count) if back else (layout.ASSUMED_SHARE, 0, count)
-                    )
-                elif a.taken_fraction is not None:
-                    table[i] = layout.ASSUMED_SHARE, round(a.taken_fraction * (1 << 20)), count
+                back = x.target is not None and x.target <= x.offset  # a branch forward leaves the loop
+                if a.trips is not None and back:
+                    table[i] = layout.ASSUMED_TRIPS, round(a.trips), count
+                elif a.trips is not None or a.taken_fraction is not None:
+                    share = a.taken_fraction if a.trips is None and a.taken_fraction is not None else 0
+                    table[i] = layout.ASSUMED_SHARE, round(share * (1 << 20)), count
                 count += 1
         return table
 
@@ -351,52 +283,52 @@ class Emulator:
         code = self.program.instructions
         if status in (engine.BUDGET, engine.DEADLOCK):
             alive = [(warp, g) for warp in state.warps for g in range(int(warp[layout.GROUPS]))]
-            warp, g = next((x for x in alive if x[0][layout.STATE + x[1]] == layout.READY), alive[0])  # not who waits
+            warp, g = next((x for x in alive if x[0][layout.STATE + x[1]] == layout.READY), alive[0])
             at, waits = int(warp[layout.PC + g]), int(warp[layout.STATE + g])
-            behind = waits in (layout.AT_SYNC, layout.AT_WARPSYNC, layout.AT_BARRIER)  # the place is already the next
-            place = self._place(min(at - behind, len(code) - 1))
+            behind = waits in (layout.AT_SYNC, layout.AT_WARPSYNC, layout.AT_BARRIER)  # it points to the next one
+            where = self._where(min(at - behind, len(code) - 1))
             if status == engine.BUDGET:
                 done = int(state.flags[layout.EXECUTED_ALL])
-                return f"{place}: still running after {done:,} warp instructions: an endless loop?"
-            return f"{place}: a barrier that not all threads of the block reach: {self._who_waits(state)}"
+                return f"{where}: still running after {done:,} warp instructions: an endless loop?"
+            return f"{where}: a barrier that not all threads of the block reach: {self._who_waits(state)}"
         what, lane, address, size, pc, warp = (int(x) for x in memory.scratch[layout.ERROR : layout.ERROR + 6])
-        place = self._place(pc)
+        where = self._where(pc)
         block = ", ".join(str(int(x)) for x in state.warps[warp, :3])
         thread = ", ".join(str(int(x)) for x in state.threads[warp, :, lane])
         who = f"thread ({thread}) of block ({block})"
         if what == layout.OUT_OF_RANGE:
-            return f"{place}: {who} accesses {size} bytes at {address:#x}, {self._nearest(address)}"
+            return f"{where}: {who} accesses {size} bytes at {address:#x}, {self._nearest(address)}"
         if what == layout.MISALIGNED:
-            return f"{place}: {who} accesses {size} bytes at {address:#x}, which is not a multiple of {size}"
+            return f"{where}: {who} accesses {size} bytes at {address:#x}, which is not a multiple of {size}"
         if what in (layout.SHARED_RANGE, layout.LOCAL_RANGE):
             name = "shared" if what == layout.SHARED_RANGE else "local"
             deep = what == layout.LOCAL_RANGE and any(x.opcode == "CALL" for x in code)
             calls = "; does a function call itself more often than the stack is deep?" if deep else ""
-            return f"{place}: {who} accesses {name} memory at {address:#x}, beyond its end{calls}"
+            return f"{where}: {who} accesses {name} memory at {address:#x}, beyond its end{calls}"
         if what == layout.BAD_CALL:
-            return f"{place}: {who} calls a function of the system that is not known ({', '.join(self.program.system)})"
+            return f"{where}: {who} calls a function of the system that is not known ({', '.join(self.program.system)})"
         if what == layout.TRAPPED:
-            return f"{place}: {who} traps (an assertion or __trap)"
+            return f"{where}: {who} traps (an assertion or __trap)"
         if what in (layout.UNKNOWN_BRANCH, layout.UNKNOWN_ADDRESS):
             kind = "a branch" if what == layout.UNKNOWN_BRANCH else "an address"
             unknown = ", ".join(sorted(self.code.unknown)[:4]) or "an earlier instruction"
             return (
-                f"{place}: {kind} that depends on unknown values (of {unknown}); "
+                f"{where}: {kind} that depends on unknown values (of {unknown}); "
                 "give a profiler report, or an assumption for this line in the launch file"
             )
-        return f"{place}: a jump to a place outside the kernel"
+        return f"{where}: a jump to a place outside the kernel"
 
     @staticmethod
     def _who_waits(state: engine.State) -> str:
-        """Name the warps of the first block that is held up: those that wait, and those that have ended."""
-        held = int(np.argmax(state.warps[:, layout.GROUPS] > 0))
-        block = state.warps[(state.warps[:, :3] == state.warps[held, :3]).all(axis=1)]
+        """Name the warps of the first block that waits: those that do, and those that have ended."""
+        first = int(np.argmax(state.warps[:, layout.GROUPS] > 0))
+        block = state.warps[(state.warps[:, :3] == state.warps[first, :3]).all(axis=1)]
         alive = block[:, layout.GROUPS] > 0
-        at = ", ".join(str(int(x)) for x in state.warps[held, :3])
+        at = ", ".join(str(int(x)) for x in state.warps[first, :3])
         ended = f", warp {_few(np.flatnonzero(~alive))} ended" if not alive.all() else ""
         return f"in block ({at}) warp {_few(np.flatnonzero(alive))} of {len(block)} waits{ended}"
 
-    def _place(self, pc: int) -> str:
+    def _where(self, pc: int) -> str:
         x = self.program.instructions[pc]
         file = Path(self.program.source_file).name  # named where it is not the one that was given
         file = "" if file == Path(self.call.file or self.program.origin).name else f"{file} "
@@ -406,7 +338,7 @@ class Emulator:
     def _nearest(self, address: int) -> str:
         names = [x.name or f"argument {i}" for i, x in enumerate(self.call.arguments, 1)]
         null = [n for n, x in zip(names, self.call.arguments, strict=True) if x.is_pointer and not x.count]
-        if address < (_FIRST_ADDRESS // 2 if null else 1 << 20):  # a thread far from the first reads far from zero
+        if address < (FIRST_ADDRESS // 2 if null else 1 << 20):  # a thread far from the first reads far from zero
             return "a null pointer" + (f" ({', '.join(null)})" if null else "")
         best = None
         for name, argument, base in zip(names, self.call.arguments, self.addresses, strict=True):

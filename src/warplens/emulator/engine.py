@@ -340,23 +340,6 @@ def addresses(table: Table, l1: Cache, unknown: bool) -> Functions:
     return distinct[each], others
 
 
-# Operations of nearly every program, and those that most have, as group and operation.
-_USUAL = (
-    (ops.CONTROL, 0), (ops.MEMORY, ops.LOAD), (ops.LANES, ops.S2R + 100), (ops.INTEGER, ops.MOV),
-    (ops.INTEGER, ops.MOV2), (ops.INTEGER, ops.IMAD), (ops.INTEGER, ops.IMAD_WIDE), (ops.INTEGER, ops.ISETP),
-    (ops.INTEGER, ops.IADD3), (ops.SINGLE, ops.FFMA),
-)  # fmt: skip
-
-
-def prepare() -> None:
-    """Read from the disk what nearly every program needs, as far as it was compiled before."""
-    table = np.zeros((len(_USUAL), ops.COLUMNS), np.int64)
-    table[:, [ops.GROUP, ops.OP]] = _USUAL
-    for one in (_compiled_run, *handlers(table)[0], *services(table, np.zeros(1, np.int64), unknown=False)):
-        if one is not None and one.is_ready():
-            assert one.address
-
-
 def run(
     table: Table, functions: Functions, names: Names, state: State, memory: Memory, budget: int, block: Block
 ) -> int:

@@ -1,7 +1,7 @@
-"""Initial state of a launch: the constant banks and the warps of the resident blocks.
+"""Initial state of a launch: the arrays in global memory, the constant banks, and the warps of the resident blocks.
 
-Bank 0 has what the driver writes before a launch, and the arguments; where it has them was found by compiling kernels
-that ask for it, one value at a time. The other banks have what the cubin brings.
+Bank 0 has the values that the driver writes before a launch, and the arguments; their offsets were found by compiling
+kernels that read them, one value at a time. The other banks have the cubin's data.
 
 The arrays of one run serve the next one of as many blocks: they are cleared, not allocated again, and the constants
 behind the registers of each warp, which nothing writes to, stay there.
@@ -18,15 +18,70 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from warplens.emulator import layout, ops
+from warplens.emulator import layout, ops, pages
 from warplens.emulator.decode import Code
 from warplens.emulator.engine import State
-from warplens.program.program import Program
-from warplens.workload.contents import dtype_of
-from warplens.workload.launch import Argument, KernelCall
+from warplens.program.program import Program, Segment
+from warplens.workload.contents import contents, dtype_of
+from warplens.workload.launch import SCALAR_BYTES, Argument, KernelCall
 
+FIRST_ADDRESS = 0x10_0000_0000  # of the arrays
+_GAP = 1 << 21  # between arrays: an access beyond an end is an error
+_PAGES = 1 << 18  # at first: 256 MiB, which cost nothing until they are touched
 PARAMETERS_AT = (0x198, 0x348)  # where bank 0 has the address of the parameters: sm_90, from sm_100 on
 _ONE = 0x3F800000  # as a float
+
+
+def addresses_of(call: KernelCall) -> list[int]:
+    """Return the address of each argument's array; 0 where it has none."""
+    at, addresses = FIRST_ADDRESS, []
+    for argument in call.arguments:
+        size = (argument.count or 0) * SCALAR_BYTES[argument.element] if argument.is_pointer else 0
+        addresses.append(at if size else 0)
+        at = -(-(at + size + _GAP) // _GAP) * _GAP if size else at
+    return addresses
+
+
+def pages_of(call: KernelCall, addresses: Sequence[int], segments: Sequence[Segment]) -> pages.Pages:
+    """Return the memory of the arrays and of these segments, with their contents."""
+    rows, numbers, given = list[Any](), list[tuple[float, float]](), list[Any]()
+    first = given_bytes = 0
+
+    def keep(row: Any, pair: tuple[float, float], base: int, data: Any) -> None:
+        nonlocal first, given_bytes
+        row[pages.BASE], row[pages.FIRST_PAGE], row[pages.GIVEN_AT] = base, first, given_bytes
+        if data is not None:
+            given.append(data)
+            given_bytes += data.size
+        first += -(-int(row[pages.BYTES]) // pages.PAGE_BYTES)
+        rows.append(row)
+        numbers.append(pair)
+
+    for i, (argument, base) in enumerate(zip(call.arguments, addresses, strict=True)):
+        if base:
+            values = contents(argument, i, call.folder, f"arg.{argument.name or i}")  # checks the fill
+            row, pair = pages.array_row(argument, i)
+            is_given = row[pages.KIND] == pages.GIVEN
+            raw = np.ascontiguousarray(values(np.arange(argument.count or 0))).view(np.uint8) if is_given else None
+            keep(row, pair, base, raw)
+    for segment in segments:
+        row = np.zeros(pages.COLUMNS, np.int64)
+        row[pages.BYTES], row[pages.SIZE] = segment.size_bytes, 4
+        row[pages.KIND] = pages.GIVEN if segment.data else pages.ZEROS
+        data = segment.data.ljust(segment.size_bytes, b"\0")
+        keep(row, (0.0, 0.0), segment.address, np.frombuffer(data, np.uint8) if segment.data else None)
+    if not rows:
+        keep(np.zeros(pages.COLUMNS, np.int64), (0.0, 0.0), 0, None)
+        first = 1
+    return pages.Pages(
+        arrays=np.array(rows, np.int64),
+        numbers=np.array(numbers, np.float64),
+        table=np.zeros(first + 1, np.int32),
+        words=np.zeros((_PAGES, pages.PAGE_WORDS), np.uint32),
+        filled=np.zeros(_PAGES, np.uint32),
+        slots=np.zeros(_PAGES, np.int64),
+        given=np.concatenate(given) if given else np.zeros(1, np.uint8),
+    )
 
 
 def constant_banks(
@@ -41,7 +96,7 @@ def constant_banks(
             banks[bank, : words.size] = words
     generation = int(re.sub(r"\D", "", program.arch) or 90)
     _write(banks[0], _launch(call, generation, local_bytes))
-    for at, address in _places(program, generation).items():
+    for at, address in _windows(program, generation).items():
         _write(banks[0], {at: (address & 0xFFFFFFFF, address >> 32)})
     raw = banks[0].view(np.uint8)
     for argument, offset, address in zip(call.arguments, offsets, addresses, strict=True):
@@ -57,8 +112,10 @@ def _write(bank: npt.NDArray[np.uint32], values: dict[int, tuple[int, ...]]) -> 
 
 
 def _launch(call: KernelCall, generation: int, local_bytes: int) -> dict[int, tuple[int, ...]]:
-    """Shapes of block and grid, the top of the stack, and a cluster of one block: its shape, 1 / x, 1 / y and 1 / z
-    as floats, clusters of the grid, blocks of a cluster."""
+    """Return by offset the shapes of block and grid, the top of the stack, and a cluster of one block.
+
+    Of the cluster: its shape, 1 / x, 1 / y and 1 / z as floats, clusters of the grid, blocks of a cluster.
+    """
     block, grid, one = call.block_shape, call.grid_shape, (1, 1, 1)
     if generation < 90:
         return {0x0: block, 0xC: grid, 0x28: (local_bytes,)}
@@ -71,8 +128,8 @@ def _launch(call: KernelCall, generation: int, local_bytes: int) -> dict[int, tu
     return {0x360: block, 0x370: grid, 0x37C: (local_bytes,), **cluster}
 
 
-def _places(program: Program, generation: int) -> dict[int, int]:
-    """Addresses: windows of local and shared memory, __constant__ variables, parameters."""
+def _windows(program: Program, generation: int) -> dict[int, int]:
+    """Return the addresses by offset: windows of local and shared memory, __constant__ variables, parameters."""
     local, shared = layout.LOCAL_WINDOW << 32, layout.SHARED_WINDOW << 32
     constants = program.symbols.get(".nv.constant3", 0)
     if generation >= 100:
@@ -91,8 +148,7 @@ def _argument_bytes(argument: Argument, address: int) -> bytes:
     assert isinstance(value, (int, float))
     if argument.type == "bf16":
         return struct.pack("<I", int(np.float32(value).view(np.uint32)))[2:]
-    made = np.array([value]).astype(dtype_of(argument.type))
-    return made.tobytes()
+    return np.array([value]).astype(dtype_of(argument.type)).tobytes()
 
 
 _PREDICATES = 17
@@ -109,7 +165,7 @@ class _Kept(Struct, frozen=True):
 
 
 class Resident:
-    """Room for the blocks of one call that run side by side."""
+    """State of the blocks of one call that run side by side."""
 
     def __init__(
         self, program: Program, call: KernelCall, code: Code, pool: npt.NDArray[np.uint32],
@@ -132,17 +188,17 @@ class Resident:
         """Return these blocks (numbers in the grid) on these SMs before their first instruction, and their memory."""
         if self.kept is None or self.kept.blocks != len(blocks):
             self.kept = None  # its memory first
-            self.kept = self._made(len(blocks), marks)
+            self.kept = self._allocated(len(blocks), marks)
         else:
             self._clear(self.kept)
         state = self.kept.state._replace(marks_global=marks)
         state.flags[:] = flags
-        self._place(state.warps, np.asarray(blocks), np.asarray(sms))
+        self._number(state.warps, np.asarray(blocks), np.asarray(sms))
         state.blocks[:, layout.ALIVE] = self.threads
         state.predicates[:, _TRUE] = 0xFFFFFFFF
         return state, self.kept.shared, self.kept.local
 
-    def _made(self, count: int, marks: npt.NDArray[np.uint32]) -> _Kept:
+    def _allocated(self, count: int, marks: npt.NDArray[np.uint32]) -> _Kept:
         warps, rows = self.per_block * count, self.code.row_count + len(self.pool)
         shared, local = self.words
         registers = np.zeros((warps, rows, 32), np.uint32)
@@ -173,8 +229,8 @@ class Resident:
         ):  # fmt: skip
             array[:] = 0
 
-    def _place(self, warps: Any, blocks: npt.NDArray[Any], sms: npt.NDArray[Any]) -> None:
-        """Say where each warp is: its block in the grid, its SM, its number; all of its threads are to begin."""
+    def _number(self, warps: Any, blocks: npt.NDArray[Any], sms: npt.NDArray[Any]) -> None:
+        """Write the block, the SM and the numbers of each warp; all of its threads are to begin."""
         gx, gy, _ = self.call.grid_shape
         here, within = divmod(np.arange(len(warps)), self.per_block)
         block = blocks[here]

@@ -23,7 +23,6 @@ from msgspec.structs import replace
 
 from warplens.emulator import ops
 from warplens.emulator.decode import Code, Key
-from warplens.program.program import Program
 
 PURE = (  # they only write registers
     ops.NOTHING, ops.INTEGER, ops.SINGLE, ops.DOUBLE, ops.HALF, ops.CONVERT, ops.LANES, ops.TENSOR, ops.PACKED
@@ -36,40 +35,33 @@ _PREDICATES = 32  # rows of predicates are numbered from -1 down
 _ARRAYS = 100  # the first of the spaces of memory that are arrays
 WIDTH = 640  # bits of a set of rows: 256 registers, as many uniform ones, predicates and a few more
 _ROWS = (1 << WIDTH) - 1
-_EVERY_PART = sum(1 << part * WIDTH for part in range(15))  # the set that is always needed, and those of all guards
 
 Row = list[int]
 
 
-def needed_only(code: Code, *, guards: bool = True, constants: bool = False) -> npt.NDArray[np.int64]:
+def needed_only(code: Code, *, constants: bool = False) -> npt.NDArray[np.int64]:
     """Return the code table in which instructions do nothing whose results no address and no branch depends on.
 
-    Without `guards` it is not asked either how many threads take part in those that do nothing: all seem to. With
-    `constants` an indexed load of a constant that nothing depends on does nothing too.
+    With `constants` an indexed load of a constant that nothing depends on does nothing too.
     """
     constant = (code.table[:, ops.GROUP] == ops.INTEGER) & (code.table[:, ops.OP] == ops.LOAD_CONSTANT)
     read = np.zeros_like(constant) if constants else constant  # to see whether the place is inside the bank
     pure = (np.isin(code.table[:, ops.GROUP], PURE) & ~read).tolist()
     rows: list[Row] = code.table.tolist()
-    flow = _Flow(rows)
+    flow = Flow(rows)
     loaded: set[int] = set()  # spaces of memory whose contents matter
     reaching = np.flatnonzero(np.isin(code.table[:, ops.GROUP], (ops.MEMORY, ops.ASYNC))).tolist()
     count = 1 + max(code.arrays, default=-1)
     reached = {i: _reached(rows[i], code.arrays[i] if count else -1, count) for i in reaching}
     stores = [i for i in reaching if rows[i][ops.GROUP] == ops.MEMORY and rows[i][ops.OP] == ops.STORE]
-    forms: dict[tuple[object, ...], _Form] = {}
-    steps = []
-    for row, reads, writes, one in zip(rows, code.reads, code.writes, pure, strict=True):
-        key = reads, writes, one, row[ops.GUARD], row[ops.GUARD_NOT]
-        if key not in forms:
-            asked = (_guard(row) if guards else 0) if one else row_bits(reads)
-            forms[key] = _form(row[ops.GUARD], row[ops.GUARD_NOT] != 0, reads, writes, asked, one)
-        steps.append(forms[key])
+    steps = [
+        _form(row[ops.GUARD], reads, writes, _guard(row) if one else row_bits(reads), one)
+        for row, reads, writes, one in zip(rows, code.reads, code.writes, pure, strict=True)
+    ]
     while True:
         for i in stores:
             asked = _asked_for(rows[i], code.reads[i], loaded.isdisjoint(reached[i]))
-            guard = rows[i][ops.GUARD], rows[i][ops.GUARD_NOT] != 0
-            steps[i] = _form(*guard, code.reads[i], code.writes[i], asked, False)
+            steps[i] = _form(rows[i][ops.GUARD], code.reads[i], code.writes[i], asked, False)
         needed = flow.needed(steps)
         found = loaded.union(*(_spaces(rows[i], reached[i], loaded, needed[i]) for i in reaching))
         if found == loaded:
@@ -78,8 +70,6 @@ def needed_only(code: Code, *, guards: bool = True, constants: bool = False) -> 
     table = code.table.copy()
     nothing = [i for i, one in enumerate(pure) if one and not needed[i]]
     table[nothing, ops.GROUP] = ops.NOTHING
-    if not guards:
-        table[nothing, ops.GUARD], table[nothing, ops.GUARD_NOT] = ALWAYS[0], 0
     table[[i for i in reaching if _moves_nothing(rows[i], reached[i], needed[i], loaded)], ops.MODE] |= ops.NO_VALUES
     return table
 
@@ -88,17 +78,17 @@ def mark_idle(table: npt.NDArray[np.int64]) -> None:
     """Write to each instruction that does nothing, and always, how many such ones there are from it on."""
     does_nothing = (table[:, ops.GROUP] == ops.NOTHING) & np.isin(table[:, ops.GUARD], ALWAYS)
     does_nothing &= table[:, ops.GUARD_NOT] == 0
-    ahead, made = 0, list[int]()
+    ahead, lengths = 0, list[int]()
     for one, awaits in zip(does_nothing[::-1].tolist(), table[::-1, ops.AWAITS].tolist(), strict=True):
         ahead = ahead + 1 if one else 0
-        made.append(ahead)
+        lengths.append(ahead)
         ahead = 0 if awaits else ahead
     nothing = table[:, ops.GROUP] == ops.NOTHING
-    table[nothing, ops.TARGET] = np.array(made[::-1], np.int64)[nothing]
+    table[nothing, ops.TARGET] = np.array(lengths[::-1], np.int64)[nothing]
 
 
 def _moves_nothing(row: Row, reached: frozenset[int], needed: bool, loaded: set[int]) -> bool:
-    """Whether an access moves only what nobody needs: it is enough to see where it goes."""
+    """Return whether an access moves only values that nobody needs: its addresses are enough."""
     if row[ops.GROUP] != ops.MEMORY:
         return False
     if row[ops.OP] in (ops.LOAD, ops.LOAD_MATRIX):
@@ -109,34 +99,32 @@ def _moves_nothing(row: Row, reached: frozenset[int], needed: bool, loaded: set[
 
 
 class _Form(NamedTuple):
-    """How an instruction changes what is needed: sets of rows, one that always and some that under a guard.
+    """Rows, as sets of bits, by which an instruction changes the set of needed ones.
 
-    What only instructions under a guard need is not needed before an instruction under the same guard that writes it.
-    `wanted`: what it reads if something that it writes is needed; `asked`: what it reads in any case.
+    `wanted`: rows it reads if something that it writes is needed; `asked`: rows it reads in any case; `replaced`: rows
+    that it writes in every lane.
     """
 
     wanted: int
     asked: int
     writes: int
     replaced: int
-    decides: tuple[int, ...]
 
 
 @lru_cache(16384)  # a program is sliced up to three times
-def _form(number: int, negated: bool, reads: tuple[int, ...], writes: tuple[int, ...], asked: int, pure: bool) -> _Form:
+def _form(guard: int, reads: tuple[int, ...], writes: tuple[int, ...], asked: int, pure: bool) -> _Form:
     """Return that of an instruction under a guard; a pure one only writes registers."""
-    always = number in ALWAYS
-    part = (2 * number + 1 + negated) * WIDTH if number < ALWAYS[0] else 0  # its guard's set, from the one of all
-    guard, bits = 0 if always else row_bits((-1 - number,)), row_bits(writes)
-    wanted, asked = (row_bits(reads) & ~guard) << part | guard, (asked & ~guard) << part | guard & asked
-    everywhere = _everywhere(bits)
-    replaced = everywhere if always else bits << part if part else 0
-    decides = tuple([k for p in writes if -8 < p < 0 for k in (2 * -p - 1, 2 * -p)])
-    return _Form(wanted if pure else asked, asked, everywhere, replaced, decides)
+    written = row_bits(writes)
+    condition = 0 if guard in ALWAYS else row_bits((-1 - guard,))
+    wanted = row_bits(reads) | condition if pure else asked
+    return _Form(wanted, asked, written, 0 if condition else written)
 
 
-class _Flow:
-    """The straight runs of a program, and which may come next."""
+class Flow:
+    """The straight runs of a program: their first instructions, their ends, and the numbers of those that follow.
+
+    `next` is None where any run may follow.
+    """
 
     def __init__(self, rows: list[Row]) -> None:
         control = [i for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL]
@@ -169,44 +157,30 @@ class _Flow:
 
 
 def _through(steps: list[_Form], first: int, stop: int, needed: int, found: list[bool]) -> int:
-    """Return what is needed before a straight run, from what is behind it; note of which steps something is."""
+    """Return the rows needed before a straight run, from those behind it; note of which steps something is needed."""
     for i in range(stop - 1, first - 1, -1):
-        wanted, asked, writes, replaced, decides = steps[i]
-        for part in decides:  # a guard that it writes was another one before
-            if higher := needed >> part * WIDTH:
-                needed ^= (higher & _ROWS) << part * WIDTH
-                needed |= higher & _ROWS
-        hit = needed & writes
-        found[i] = hit != 0
-        if hit:
-            needed = (needed ^ hit & replaced) | wanted
-        elif asked:
-            needed |= asked
+        wanted, asked, writes, replaced = steps[i]
+        found[i] = needed & writes != 0
+        needed = needed & ~replaced | wanted if found[i] else needed | asked
     return needed
 
 
 @lru_cache(4096)
 def row_bits(rows: tuple[int, ...] | frozenset[int]) -> int:
     """Return rows as a set of bits."""
-    made = 0
+    bits = 0
     for row in rows:
-        made |= 1 << (row + _PREDICATES)
-    return made
-
-
-@lru_cache(1024)
-def _everywhere(rows: int) -> int:
-    """Rows, in the set that is always needed and in those of all guards."""
-    return rows * _EVERY_PART
+        bits |= 1 << (row + _PREDICATES)
+    return bits
 
 
 def _guard(row: Row) -> int:
-    """The guard of an instruction, which says how many threads take part."""
+    """Return the guard of an instruction, which says how many threads take part."""
     return 0 if row[ops.GUARD] in ALWAYS else row_bits((-1 - int(row[ops.GUARD]),))
 
 
 def followers(at: int, row: Row) -> tuple[int, ...] | None:
-    """The instructions that may come next; None: any."""
+    """Return the instructions that may come next; None: any."""
     if row[ops.GROUP] == ops.CONTROL:
         if row[ops.OP] in _ANYWHERE:
             return None
@@ -218,18 +192,18 @@ def followers(at: int, row: Row) -> tuple[int, ...] | None:
 
 
 def _is_certain(row: Row) -> bool:
-    """Whether all threads that come to an instruction do what it says."""
+    """Return whether all threads that come to an instruction execute it."""
     guards = (ops.GUARD, ops.GUARD_NOT), (ops.PS, ops.PS_NOT), (ops.PS2, ops.PS2_NOT)
     return all(row[which] in ALWAYS and not row[no] for which, no in guards)
 
 
 def _asked_for(row: Row, reads: tuple[int, ...], idle: bool) -> int:
-    """What an instruction reads; an idle one stores where nothing that matters is loaded."""
+    """Return the rows that an instruction reads; an idle one stores where nothing that matters is loaded."""
     return row_bits(frozenset(reads) - stored_rows(row)) if idle else row_bits(reads)
 
 
 def stored_rows(row: Row) -> set[int]:
-    """The rows that an access reads only for what it stores."""
+    """Return the rows that an access reads only for what it stores."""
     if row[ops.OP] not in (ops.STORE, ops.ATOMIC, ops.REDUCTION):
         return set()
     data = {int(row[ops.C]) + k for k in range(max(1, int(row[ops.Z] & 255) >> 2))}
@@ -237,7 +211,7 @@ def stored_rows(row: Row) -> set[int]:
 
 
 def _spaces(row: Row, reached: frozenset[int], loaded: set[int], needed: bool) -> frozenset[int]:
-    """The spaces of memory whose contents matter because of an instruction; `needed`: what it writes to registers."""
+    """Return the spaces of memory whose contents matter because of an instruction; `needed`: its results are."""
     if row[ops.GROUP] == ops.ASYNC or (row[ops.GROUP] == ops.MEMORY and needed):
         return reached
     copies = row[ops.GROUP] == ops.MEMORY and row[ops.OP] == ops.COPY
@@ -245,7 +219,7 @@ def _spaces(row: Row, reached: frozenset[int], loaded: set[int], needed: bool) -
 
 
 def _reached(row: Row, array: int, arrays: int) -> frozenset[int]:
-    """The spaces of memory that an instruction reaches; all of them where it does not say which.
+    """Return the spaces of memory that an instruction reaches; all of them where it does not say which.
 
     Global memory is so many arrays, each a space of its own, and the rest of it.
     """
@@ -263,67 +237,19 @@ _MOST = 16  # pointers that are followed
 _VARIABLES = 4  # the bank that has addresses of the module's variables
 
 
-def sliced(code: Code, pointers: Sequence[int], *, guards: bool = True) -> Code:
+def sliced(code: Code, pointers: Sequence[int]) -> Code:
     """Return the code in which only that is computed on which an address or a branch depends: see `needed_only`.
 
     `pointers`: where bank 0 has those to the call's arrays. What an access goes to is looked at where it matters.
     """
-    made = replace(code, table=needed_only(code, guards=guards))
-    memory, op, space = (made.table[:, which] for which in (ops.GROUP, ops.OP, ops.Z))
+    less = replace(code, table=needed_only(code))
+    memory, op, space = (less.table[:, which] for which in (ops.GROUP, ops.OP, ops.Z))
     stores = (memory == ops.MEMORY) & (op == ops.STORE) & (space >> 8 == ops.GLOBAL)
-    if (stores & (made.table[:, ops.MODE] & ops.NO_VALUES == 0)).any():
+    if (stores & (less.table[:, ops.MODE] & ops.NO_VALUES == 0)).any():
         known = replace(code, arrays=arrays_of(code, pointers))
-        made = replace(known, table=needed_only(known, guards=guards))
-    mark_idle(made.table)
-    return made
-
-
-def as_seen(code: Code, program: Program, executed: npt.NDArray[np.float64], pointers: Sequence[int]) -> Code:
-    """Return the code (of `sliced`) for more blocks of a call, when it is known what some of them executed.
-
-    Guards of what does nothing decide only how many threads are counted for it: they are taken to hold. And a slow path
-    of a division or a root that nobody took is taken to be taken by nobody: the compiler's own functions for numbers
-    at the ends of their range, before which it asks for the exponent. Without that all that leads to a quotient is
-    computed in every block, for the sake of one branch. Where an address or a branch depends on a quotient, it stays.
-    """
-    asked = replace(code, arrays=[])
-    made = replace(asked, table=code.table.copy(), reads=[*code.reads], writes=[*code.writes])
-    left = [i for i in slow_paths(program, executed) if _leave_out(made, i)]
-    guarded = ~np.isin(code.table[:, ops.GUARD], ALWAYS) & np.isin(code.table[:, ops.GROUP], PURE)
-    if not left and not guarded.any():
-        return code
-    less = sliced(made, pointers, guards=False)
-    if (less.table[left, ops.GROUP] == ops.NOTHING).all():
-        return less
-    return sliced(asked, pointers, guards=False) if guarded.any() else code
-
-
-def slow_paths(program: Program, executed: npt.NDArray[np.float64]) -> list[int]:
-    """Return the calls of the compiler's functions for numbers at the ends of their range that nobody made."""
-    calls = [i for i, x in enumerate(program.instructions) if x.opcode == "CALL" and "_slowpath" in x.text]
-    return [i for i in calls if not executed[i]]
-
-
-def _leave_out(code: Code, call: int) -> bool:
-    """Let the branch before a call always jump over it, if there is one that may; say whether it does.
-
-    The call becomes an instruction that writes what the function may: it does nothing if no result of it is needed.
-    """
-    table, at = code.table, call - 1
-    while at > 0 and table[at, ops.GROUP] not in (ops.CONTROL, ops.ASYNC, ops.UNKNOWN):
-        at -= 1
-    row, targets = table[at], table[table[:, ops.GROUP] == ops.CONTROL, ops.TARGET]
-    jumps = row[ops.GROUP] == ops.CONTROL and row[ops.OP] == ops.BRA and row[ops.TARGET] > call
-    only_way = not ((targets > at) & (targets <= call)).any()
-    if jumps and only_way and row[ops.PS] == row[ops.PS2] == ALWAYS[0]:
-        row[ops.GUARD], row[ops.GUARD_NOT], code.reads[at] = ALWAYS[0], 0, ()
-        first = last = int(table[call, ops.TARGET])
-        while last < len(table) and not (table[last, ops.GROUP] == ops.CONTROL and table[last, ops.OP] == ops.RET):
-            last += 1
-        code.reads[call], code.writes[call] = (), tuple({n for writes in code.writes[first:last] for n in writes})
-        table[call, ops.GROUP], table[call, ops.OP] = ops.INTEGER, ops.MOV  # nobody comes here, and it leads nowhere
-        return True
-    return False
+        less = replace(known, table=needed_only(known))
+    mark_idle(less.table)
+    return less
 
 
 def arrays_of(code: Code, pointers: Sequence[int]) -> list[int]:
@@ -334,19 +260,19 @@ def arrays_of(code: Code, pointers: Sequence[int]) -> list[int]:
         return anywhere
     parts = range(len(pointers) + 1)  # the last one: addresses of the module's variables
     every = sum(1 << part * WIDTH for part in parts)
-    held = {code.row_count + i: bits for i, key in enumerate(code.pool) if (bits := _held(key, pointers))}
-    before: dict[int, int] = {0: 0}  # by instruction: for each pointer, the rows that may hold what is made of it
+    halves = {code.row_count + i: bits for i, key in enumerate(code.pool) if (bits := _pointers_of(key, pointers))}
+    before: dict[int, int] = {0: 0}  # by instruction: for each pointer, the rows that may depend on it
     todo = [0]
     while todo:
         i = heappop(todo)
         row, behind, written, nexts = rows[i], before[i], row_bits(code.writes[i]), followers(i, rows[i])
         if nexts is None:
             return anywhere
-        made = _made(row, behind, row_bits(code.reads[i]), parts, held)
+        bits = _depends_on(row, behind, row_bits(code.reads[i]), parts, halves)
         if row[ops.GUARD] in ALWAYS:
             behind &= ~(written * every)
-        for part in parts if made else ():
-            behind |= (written if made >> part & 1 else 0) << part * WIDTH
+        for part in parts if bits else ():
+            behind |= (written if bits >> part & 1 else 0) << part * WIDTH
         for k in nexts:
             old = before.get(k)
             joined = behind if old is None else old | behind
@@ -356,7 +282,7 @@ def arrays_of(code: Code, pointers: Sequence[int]) -> list[int]:
     return [_only(row, code.reads[i], before.get(i, 0), parts) for i, row in enumerate(rows)]
 
 
-def _held(key: Key, pointers: Sequence[int]) -> int:
+def _pointers_of(key: Key, pointers: Sequence[int]) -> int:
     """Return which pointer, a bit each, a constant is a half of; with -rdc code itself has addresses of variables."""
     kind, bank, offset = key
     if kind == "address" or (kind == "bank" and bank == _VARIABLES):
@@ -364,23 +290,23 @@ def _held(key: Key, pointers: Sequence[int]) -> int:
     return sum(1 << n for n, at in enumerate(pointers) if kind == "bank" and bank == 0 and at <= offset < at + 8)
 
 
-def _made(row: Row, before: int, reads: int, parts: range, held: dict[int, int]) -> int:
-    """Return of which pointers what an instruction writes is made; what was loaded is made of none."""
+def _depends_on(row: Row, before: int, reads: int, parts: range, halves: dict[int, int]) -> int:
+    """Return the pointers that the results of an instruction depend on, a bit each; loaded values depend on none."""
     if row[ops.GROUP] == ops.MEMORY:
         return 0
     if row[ops.GROUP] == ops.INTEGER and row[ops.OP] == ops.LOAD_CONSTANT:
         return (1 << len(parts)) - 1
-    made = 0
+    bits = 0
     for which in (ops.A, ops.B, ops.C):
-        made |= held.get(row[which], 0)
+        bits |= halves.get(row[which], 0)
     for part in parts:
         if before >> part * WIDTH & reads:
-            made |= 1 << part
-    return made
+            bits |= 1 << part
+    return bits
 
 
 def _only(row: Row, reads: tuple[int, ...], before: int, parts: range) -> int:
-    """Return the only pointer that the address of an access is made of; -1: there is none, or another one."""
+    """Return the only pointer that the address of an access depends on; -1: there is none, or another one."""
     if row[ops.GROUP] != ops.MEMORY or row[ops.OP] not in (ops.LOAD, ops.STORE):
         return -1
     address = row_bits(frozenset(reads) - stored_rows(row))

@@ -16,15 +16,12 @@ from warplens.emulator import layout
 from warplens.emulator.footprint import (
     L2,
     SECTOR_BYTES,
-    Asked,
     Block,
     Grid,
-    How,
+    Part,
     Reuse,
     Weighted,
     alone,
-    lookups,
-    needs_translation,
     reuse_of,
 )
 from warplens.emulator.sample import Counts
@@ -38,7 +35,7 @@ _WORDS = 8  # of a sector
 _COPY = "LDGSTS"
 _ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
 _SCATTERED = 0.5  # of the accesses follow no stride
-_APART = 1.3  # times the array: what blocks in flight touch of it, if each has its own part
+_OWN_PARTS = 1.3  # times the array: the sectors that blocks in flight touch, if each has its own part of it
 
 
 class Around(Struct, frozen=True):
@@ -52,7 +49,7 @@ class Around(Struct, frozen=True):
 
 
 class Seen(Struct, frozen=True):
-    """What was seen: counts of the grid and of the blocks resident together, and footprints of blocks.
+    """Counts of the grid and of the blocks resident together, and footprints of blocks.
 
     The first of `alone` has the `neighbours`, rows of them in x, y and z; `together` is of the resident blocks. A grid
     that ran whole is one block without neighbours, and `rows` are a block of it and those beside it.
@@ -64,20 +61,19 @@ class Seen(Struct, frozen=True):
     neighbours: list[list[Block]]
     together: Block | None
     grid: Grid
-    blocks_per_sm: float
     lone: Counts  # of one block
     rows: list[list[Block]]
 
 
 class _Array(Struct, frozen=True):
-    """One array: how it is read (as DRAM gives it, and by sectors) and written, and what is asked of L2 (sectors)."""
+    """One array: how it is read (as DRAM gives it, and by sectors) and written, and the sectors asked of L2."""
 
     reads: Reuse
     sectors_read: float
     writes: Reuse
     asked_reads: float
-    asked_writes: float
-    asked: Asked
+    asked_writes: float  # by stores and atomics
+    stored: float  # by stores
     bytes_written: float  # by threads
     stored_again: float  # sectors, each by the thread that stored a part of it just before
     refetched: float
@@ -92,41 +88,43 @@ def traffic_of(program: Program, names: list[str], sizes: list[int], seen: Seen,
     again = stored_before(program.instructions, STORES)
     arrays = [_array(kinds, seen, k, size, l2, again) for k, size in enumerate(sizes)]
     both = [a.reads if a.reads.sectors >= a.writes.sectors else a.writes for a in arrays]
-    room, between = (sum(r.room(g, l2) for r in both) for g in (seen.grid, seen.grid.generation))
+    needed, between = (sum(r.copies_bytes(g, l2) for r in both) for g in (seen.grid, seen.grid.generation))
     asked = max(1.0, sum(a.asked_reads + a.asked_writes for a in arrays))
-    left = _left(seen.grid, room, between, l2)
+    left = _left(seen.grid, needed, between, l2)
     dirty = SECTOR_BYTES * left * sum(a.writes.union(seen.grid) for a in arrays)
     left *= min(1.0, (l2.dirty_bytes or l2.size_bytes) / max(1.0, dirty))
-    made = []
+    traffic = []
     for name, a in zip(names, arrays, strict=True):
         share = (a.asked_reads + a.asked_writes) / asked
-        fetched = a.reads.moved(seen.grid, room, between, share, l2, reads=True) * a.refetched
-        written = a.writes.moved(seen.grid, room, between, share, l2, reads=False)
-        if cold:  # what is left in L2 at the end is not written yet
+        fetched = a.reads.moved(seen.grid, needed, between, share, l2, reads=True) * a.refetched
+        written = a.writes.moved(seen.grid, needed, between, share, l2, reads=False)
+        if cold:  # sectors that are left in L2 at the end are not written yet
             written = max(0.0, written - left * a.writes.union(seen.grid))
-        else:  # L2 has what the same call left there before
-            fetched, written = fetched * (1 - l2.kept(room)), written * (1 - l2.kept(room))
-        made.append(_traffic(name, a, seen, (fetched, written, _filled(a, written)), l2))
+        else:  # L2 has the sectors that the same call left there before
+            fetched, written = fetched * (1 - l2.kept(needed)), written * (1 - l2.kept(needed))
+        traffic.append(_traffic(name, a, seen, fetched, written))
     read, written = (SECTOR_BYTES * float(seen.total[kinds == x, layout.L2_SECTORS].sum()) for x in _LOCAL)
-    return [*made, _local(read, written, l2)] if read or written else made
+    if read or written:  # beyond L1; taken to be in L2, where each warp finds the words that the one before it left
+        traffic.append(Traffic(name="local memory", l2_read_bytes=read, l2_written_bytes=written))
+    return traffic
 
 
-def _left(grid: Grid, room: float, between: float, l2: L2) -> float:
-    """The share of what blocks write that is in L2 at the end of the grid, beside what every generation touches again.
+def _left(grid: Grid, needed: float, between: float, l2: L2) -> float:
+    """Return the share of what blocks write that is in L2 at the end, beside what every generation touches again.
 
     A block writes when it has read: on average half a generation passes between the two.
     """
     generations = math.prod(grid.shape) / grid.in_flight
     if generations <= 1:
-        return min(1.0, l2.size_bytes / max(1.0, room))
-    passing = (room - between) / (generations - 1)
+        return min(1.0, l2.size_bytes / max(1.0, needed))
+    passing = (needed - between) / (generations - 1)
     staying = max(0.0, between - passing)
     last = max(0.0, l2.size_bytes - staying) / max(1.0, passing) + 0.5
     return min(1.0, last / generations)
 
 
 def _filled(a: _Array, written: float) -> float:
-    """Sectors read from DRAM because they leave L2 half written: not all of their words came while they were there."""
+    """Return the sectors read from DRAM because they leave L2 half written, before all of their words came."""
     if not a.writes.scattered or a.reads.sectors or not written:
         return 0.0
     there = min(1.0, a.bytes_written / SECTOR_BYTES / written)  # the share of their words
@@ -143,55 +141,36 @@ def _array(
         c[here, layout.REGULAR].sum() < _SCATTERED * c[here, layout.LOOKUPS].sum() for c in (resident, seen.lone)
     )
     reads, plain, writes = (
-        reuse_of(seen.alone, seen.rows, k, size, how, loose) for how in (How(False, l2.group), How(False), How(True))
+        reuse_of(seen.alone, seen.rows, k, size, part, loose)
+        for part in (Part(False, l2.group), Part(False), Part(True))
     )
     refetched = 1.0
-    apart = not reads.shared and reads.sectors * seen.grid.in_flight <= _APART * reads.array_sectors
-    if seen.together is not None and apart:
+    own_parts = not reads.shared and reads.sectors * seen.grid.in_flight <= _OWN_PARTS * reads.array_sectors
+    if seen.together is not None and own_parts:
         loads = (resident[:, layout.ARRAY] == k + 1) & ~stores
         missed = float((resident[loads, layout.L2_SECTORS] - resident[loads, layout.L2_HITS]).sum())
-        refetched = max(1.0, missed / max(1, seen.together.of(k, How(False)).sectors))
-    loads, atomic = here & ~stores & ~atomics, total[here & atomics]
-    translated = sum(
-        float(asked[here & part].sum())
-        for part, of in ((~stores, seen.alone[0].block.read), (stores, seen.alone[0].block.written))
-        if needs_translation(of[k])
-    )
-    by_kind = Asked(
-        loads=float(asked[loads].sum()),
-        joinable=float(asked[loads & (kinds != _COPY)].sum()),
-        stores=float(asked[here & stores].sum()),
-        atomic_passes=_passes(atomic),
-        of_pair=_asked_together(resident[here & ~stores]),
-        translated=translated,
-    )
+        refetched = max(1.0, missed / max(1, seen.together.of(k, Part(False)).sectors))
 
-    def lone(how: How) -> float:
-        return alone(seen.alone, seen.neighbours, seen.grid, k, how)
+    def lone(part: Part) -> float:
+        return alone(seen.alone, seen.neighbours, seen.grid, k, part)
 
     return _Array(
         reads, plain.sectors, writes,
         float(asked[here & ~stores].sum()), float(asked[here & (stores | atomics)].sum()),
-        by_kind, float(total[here & stores, layout.USEFUL_BYTES].sum()), float((asked * again)[here & stores].sum()),
-        refetched, lone(How(False)), lone(How(True)),
-        by_kind.atomic_passes,
+        float(asked[here & stores].sum()), float(total[here & stores, layout.USEFUL_BYTES].sum()),
+        float((asked * again)[here & stores].sum()), refetched, lone(Part(False)), lone(Part(True)),
+        _passes(total[here & atomics]),
     )  # fmt: skip
 
 
-def _asked_together(loads: Counts) -> float:
-    """The share of a pair of sectors that is looked up, on average, before DRAM has given the pair."""
-    pairs = loads[:, layout.PAIRS].sum()
-    return min(1.0, float(loads[:, layout.L2_SECTORS].sum()) / pairs / 2) if pairs else 1.0
-
-
 def _split(a: _Array, grid: Grid, written: float) -> tuple[float, float]:
-    """Sectors that different blocks, and different warps of a block, store in parts, and that do not stay in L2.
+    """Return the sectors that different blocks, and different warps of a block, store in parts, and that leave L2.
 
-    What is asked for beyond the sectors of all blocks are stores of the same block again, but for those of the same
-    thread, which come at once; what these are beyond the sectors of the grid, those of neighbours. Two stores at least
-    that fill a part make one such sector. Sectors that are read as well are in L2 when they are stored.
+    Requests beyond the sectors of all blocks are stores of the same block again, but for those of the same thread,
+    which come at once; requests beyond the sectors of the grid are those of neighbours. Two stores at least that fill
+    a part make one such sector. Sectors that are read as well are in L2 when they are stored.
     """
-    stored, union = a.asked.stores, a.writes.union(grid)
+    stored, union = a.stored, a.writes.union(grid)
     if a.reads.sectors or not stored or not union:
         return 0.0, 0.0
     touched = a.writes.sectors * math.prod(grid.shape)
@@ -201,13 +180,11 @@ def _split(a: _Array, grid: Grid, written: float) -> tuple[float, float]:
     return blocks * share, warps * share
 
 
-def _traffic(name: str, a: _Array, seen: Seen, moved: tuple[float, float, float], l2: L2) -> Traffic:
-    """The traffic of an array, of which so many sectors are fetched, written, and filled when they are written."""
-    fetched, written, filled = moved
-    grid = seen.grid
+def _traffic(name: str, a: _Array, seen: Seen, fetched: float, written: float) -> Traffic:
+    """Return the traffic of an array, of which so many sectors are fetched and written."""
+    grid, filled = seen.grid, _filled(a, written)
     split_blocks, split_warps = _split(a, grid, written)
     missed = min(a.asked_reads, fetched * a.sectors_read / max(1e-9, a.reads.sectors))
-    looked_up, not_found = lookups(a.asked, a.reads, grid, (fetched, missed), seen.blocks_per_sm, l2)
     return Traffic(
         name=name,
         read_footprint_bytes=float(a.reads.union(grid) * SECTOR_BYTES),
@@ -215,8 +192,6 @@ def _traffic(name: str, a: _Array, seen: Seen, moved: tuple[float, float, float]
         l2_read_bytes=float(a.asked_reads * SECTOR_BYTES),
         l2_written_bytes=float(a.asked_writes * SECTOR_BYTES),
         l2_missed_bytes=float(missed * SECTOR_BYTES),
-        l2_lookup_bytes=float((looked_up + filled) * SECTOR_BYTES),
-        l2_lookup_missed_bytes=float((not_found + filled) * SECTOR_BYTES),
         dram_read_bytes=float(fetched * SECTOR_BYTES),
         dram_written_bytes=float(written * SECTOR_BYTES),
         dram_filled_bytes=float(filled * SECTOR_BYTES),
@@ -231,20 +206,14 @@ def _traffic(name: str, a: _Array, seen: Seen, moved: tuple[float, float, float]
 
 
 def _passes(atomics: Counts) -> float:
-    """Return the turns of L2 for atomics: a sector each, and again for each further thread in the longest queue."""
+    """Return the passes of L2 for atomics: a sector each, and again for each further thread in the longest queue."""
     return float((atomics[:, layout.L2_SECTORS] + atomics[:, layout.QUEUE] - atomics[:, layout.REQUESTS]).sum())
-
-
-def _local(read: float, written: float, l2: L2) -> Traffic:
-    """Local memory beyond L1, in bytes: taken to be in L2, from where each warp has what the one before it left."""
-    lookups = read * (2 - 1 / l2.parts) + written * (2 - 1 / l2.parts)
-    return Traffic(name="local memory", l2_read_bytes=read, l2_written_bytes=written, l2_lookup_bytes=lookups)
 
 
 def spread_hits(program: Program, total: Counts, traffic: list[Traffic], around: Around | None = None) -> None:
     """Give each instruction its part of the L2 hits of the array that it touches; what is written always hits.
 
-    Of blocks that run side by side and touch the same, the first misses. Hits beyond that are shared out to all alike.
+    Of blocks that run side by side and touch the same, the first misses. All have their share of the hits beyond that.
     """
     stores = np.array([x.opcode in STORES for x in program.instructions])
     asked = total[:, layout.L2_SECTORS]
@@ -263,7 +232,7 @@ def spread_hits(program: Program, total: Counts, traffic: list[Traffic], around:
 def spread_l1(total: Counts, resident: Counts, stores: npt.NDArray[np.bool_]) -> None:
     """Give each instruction the L1 hits, replays and L2 requests per sector that it has among the resident blocks.
 
-    Stores that L1 joins are of one array: what reaches L2 of them is shared out to all stores to it alike.
+    Stores that L1 joins are of one array: all stores to it have their share of what reaches L2 of them.
     """
     sectors, resident = resident[:, layout.SECTORS], np.array(resident)
     seen = sectors > 0
@@ -281,10 +250,10 @@ def spread_l1(total: Counts, resident: Counts, stores: npt.NDArray[np.bool_]) ->
 def stored_before(code: Sequence[Instruction], stores: Sequence[str]) -> npt.NDArray[np.float64]:
     """Return the share of its sectors that a thread stored to just before, by instruction.
 
-    By the same address register, which nothing has written since, and on the same straight way.
+    By the same address register, which nothing has written since, and in the same straight run.
     """
     targets = {x.target for x in code if x.target is not None}
-    made, rows = np.zeros(len(code)), dict[tuple[str, ...], set[int]]()
+    shares, rows = np.zeros(len(code)), dict[tuple[str, ...], set[int]]()
     for i, x in enumerate(code):
         if x.offset in targets:
             rows.clear()
@@ -293,33 +262,33 @@ def stored_before(code: Sequence[Instruction], stores: Sequence[str]) -> npt.NDA
             first = byte_offset(memory.text)
             touched = {at // SECTOR_BYTES for at in (first, first + access_bytes(x) - 1)}
             seen = rows.setdefault(memory.registers, set())
-            made[i] = len(touched & seen) / len(touched)
+            shares[i] = len(touched & seen) / len(touched)
             seen |= touched
         if x.target is not None:
             rows.clear()
         rows = (
             {base: seen for base, seen in rows.items() if not set(base) & set(x.writes)} if rows and x.writes else rows
         )
-    return made
+    return shares
 
 
-_CROWDED_LOADS, _CROWDED_LOCAL = ("LDG", "LD"), "LDL"
+_LOADS = ("LDG", "LD")
 
 
 def lost_share(code: list[Instruction], counts: Counts, together: Block) -> float:
-    """Return the share of what loads through L1 ask of L2 that L1 had before: what blocks touch is asked for once.
+    """Return the share of the sectors that loads ask of L2 that L1 had before: each is asked for once.
 
     Of local memory all of it: a word is stored, and is in L1 then, before it is loaded.
     """
-    by_l1 = [x.opcode in _CROWDED_LOADS or (x.opcode == _COPY and "BYPASS" not in x.modifiers) for x in code]
-    local = float(counts[[x.opcode == _CROWDED_LOCAL for x in code], layout.L2_SECTORS].sum())
+    by_l1 = [x.opcode in _LOADS or (x.opcode == _COPY and "BYPASS" not in x.modifiers) for x in code]
+    local = float(counts[[x.opcode == _LOCAL[0] for x in code], layout.L2_SECTORS].sum())
     asked = float(counts[by_l1, layout.L2_SECTORS].sum())
     once = sum(footprint.sectors for footprint in together.read)
     return (max(0.0, asked - once) + local) / max(1.0, asked + local)
 
 
 def fewer(blocks_per_sm: int, l1_bytes: float, total: Counts, traffic: list[Traffic]) -> Fewer:
-    """Keep what a grid does with the caches when so many blocks share an SM."""
+    """Return the counts of the caches when so many blocks share an SM."""
     accesses = np.flatnonzero(total[:, layout.SECTORS])
     columns = {name: total[accesses, COLUMNS.index(name)].tolist() for name in CACHED}
     return Fewer(

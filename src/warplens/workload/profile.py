@@ -69,9 +69,8 @@ class Path(_Part, frozen=True):
 class Traffic(_Part, frozen=True, kw_only=True):
     """The traffic of the whole grid beyond the SMs, in bytes, by array: `name` as in the launch file.
 
-    `l2_lookup_bytes`, `l2_lookup_missed_bytes`: what a profiler counts, where an L2 in parts copies what is read to the
-    parts whose SMs read it, and passes on what is written to the part that keeps it. `dram_filled_bytes`: read because
-    sectors leave L2 half written; not among `dram_read_bytes`, as it is part of what such a store costs.
+    `dram_filled_bytes`: read because sectors leave L2 half written; not among `dram_read_bytes`, as it is part of what
+    such a store costs.
     `read_alone`, `written_alone`: of the halves of lines that a block touches, the share without the other half.
     `read_together`: of the sectors that a block reads, the share that the next block in x reads too.
     `split_blocks`, `split_warps`: sectors of which different blocks, or different warps of a block, store a part each.
@@ -85,8 +84,6 @@ class Traffic(_Part, frozen=True, kw_only=True):
     l2_read_bytes: float = 0
     l2_written_bytes: float = 0
     l2_missed_bytes: float = 0
-    l2_lookup_bytes: float = 0
-    l2_lookup_missed_bytes: float = 0
     dram_read_bytes: float = 0
     dram_written_bytes: float = 0
     dram_filled_bytes: float = 0
