@@ -174,7 +174,7 @@ def test_a_predicate_written_first_leaves_every_operand_its_lane(text: str, regi
 
 def test_parts_of_an_issue_slot_are_held_at_the_port() -> None:
     """Stages take whole cycles: with eight and a half slots a run did not end."""
-    values = {"instructions__imul_wide__issue_slots": 8.5, "instructions__imul_wide__held_cycles": 9.0}
+    values = {"instructions__imul_wide__issue_slots": 8.5, "instructions__imul_wide__extra_stall_cycles": 9.0}
     made = units(load_machine("h200").with_values(**values))
     texts = ["IMAD.WIDE R4, R2, R3, R6", "IMAD.WIDE.U32 R8, R4, R3, R6", "IMAD.WIDE R10, R8, R2, R4", "EXIT"]
     known = decode_texts(texts)

@@ -261,7 +261,7 @@ def test_two_loops_that_were_anomalies_are_none() -> None:
     adds = [("cuda cores", 1, (), False), ("cuda cores", 0, (1,), True), ("cuda cores", 1, (), False)]
     steps = [step("sfu units", 0, (), True), *(step(*add) for add in adds)]
     half = [replace(x, latency=x.latency / 2) for x in steps]
-    place = {"sm__sfu_place_cycles": 4.0}
+    place = {"sm__sfu_queue_release_cycles": 4.0}
     ends = [run_block(x, None, 23 * [0], (ENDLESS,), 12_000.0, **place).issued for x in (steps, half)]
     assert ends[1] >= ends[0]
     loads = [step("shared memory", 2, (), False), step("shared memory", 0, (2,), True)]

@@ -107,12 +107,12 @@ def _unknown(code: Sequence[Instruction], machine: Machine) -> list[str]:
 def _fed(steps: list[Step], code: Sequence[Instruction], machine: Machine) -> list[Step]:
     """Return the steps with what wide products wait for besides their stall counts.
 
-    They read a result later than the compiler thinks: `held_cycles` has what a pair of a wide product and a logic
-    operation takes beyond their stall counts, that of its further issue slots and this. The fluid form takes it from
-    here, the engine from its register ports.
+    They read a result later than the compiler thinks: `extra_stall_cycles` has what a pair of a wide product and a
+    logic operation takes beyond their stall counts, that of its further issue slots and this. The fluid form takes it
+    from here, the engine from its register ports.
     """
     wide, slots = machine.timing("imul_wide"), _slots_behind("imul_wide", machine)
-    later = (wide.held_cycles or 0.0) - slots
+    later = (wide.extra_stall_cycles or 0.0) - slots
     cycles = later + machine.timing("int").latency_to.get("imul", 0.0)
     for i, x in enumerate(code if later > 0 else ()):
         away, j, factors = 0.0, i - 1, _factors(x) if x.kind == "imul_wide" else set[str]()
@@ -162,7 +162,7 @@ def _factors(x: Instruction) -> set[str]:
 def _slots_behind(kind: str, machine: Machine) -> float:
     """Return the issue slots of an instruction behind its first: its stall count begins with the last one."""
     timing = machine.timing(kind)
-    return (timing.issue_slots or 1.0) - 1.0 if timing.held_cycles else 0.0
+    return (timing.issue_slots or 1.0) - 1.0 if timing.extra_stall_cycles else 0.0
 
 
 def _held(x: Instruction, machine: Machine) -> float:

@@ -147,7 +147,7 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
         "warp-group products": -1,  # eight in a row issue at once (data/h200/suite/triton/ncu.json.gz, flash attention)
         **dict.fromkeys(_QUEUED, -1 if queued is None else int(queued)),
     }
-    if sm.sfu_place_cycles is not None:
+    if sm.sfu_queue_release_cycles is not None:
         places["sfu units"] = 1
     for i, resource in enumerate(PIPES):
         pipes.interval[i] = 0.0 if resource in _SM_WIDE else 1.0
@@ -166,7 +166,7 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
         notes.append("cache.l1_request_interval_cycles is not known: accesses to L1 take no time of its pipe")
     if sm.register_banks and _halves(machine):
         pipes.half[PIPES.index("cuda cores")], pipes.half[PIPES.index("product")] = at.EITHER, at.ONE
-    pipes.held[PIPES.index("sfu units")] = sm.sfu_place_cycles or 0.0
+    pipes.held[PIPES.index("sfu units")] = sm.sfu_queue_release_cycles or 0.0
     pipes.interval[PIPES.index("special registers")] = 1.0
     with suppress(MissingField):  # a fixed latency
         pipes.interval[PIPES.index("constant cache")] = 1 / machine.peak_ipc("constant")
@@ -200,7 +200,7 @@ def _setup(machine: Machine, sms: float, notes: list[str]) -> Any:
     if sm.register_banks is None:
         notes.append("sm.register_banks is not known: register ports have no limit")
     setup.banks, setup.mshrs = int(sm.register_banks or 0), int(machine.memory.mshrs_per_sm or 0)
-    setup.alike = int(machine.memory.alike_warps or 0)
+    setup.alike = int(machine.memory.correlated_warps or 0)
     setup.data_path, setup.barrier_held = PIPES.index("memory system"), sm.barrier_data_path_cycles or 0.0
     setup.late, setup.average = PIPES.index("sfu units"), AVERAGE_CYCLES
     if code.first_bytes and code.second_interval_cycles:

@@ -41,7 +41,7 @@ def _timings(**fields: Any) -> dict[str, Any]:
 MECHANISMS: dict[str, dict[str, Any]] = {
     # schedulers
     "order by issue counts": {"sm__issues_counted": None, "sm__issue_counts_cycles": None},
-    "issue slots of wide products": _timings(issue_slots=None, held_cycles=None),
+    "issue slots of wide products": _timings(issue_slots=None, extra_stall_cycles=None),
     "branch": {"sm__branch_taken_cycles": None, "sm__branch_not_taken_cycles": None},
     "port of a scheduler's instructions": {"instruction_cache__port_cycles": None},
     "instruction caches": {
@@ -67,7 +67,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "conversions from double": _operations("f2f_double"),
     "clock under matrix instructions": {"chip__tensor_clock_hz": None},
     # shared memory and L1
-    "queue before memory and SFUs": {"sm__queued_per_scheduler": None, "sm__sfu_place_cycles": None},
+    "queue before memory and SFUs": {"sm__queued_per_scheduler": None, "sm__sfu_queue_release_cycles": None},
     "registers sent to shared memory": _operations("sts_64", "sts_128"),
     "wide loads from shared memory": _operations("lds_64", "lds_128"),
     "MATCH, REDUX, ATOMS, SHFL.IDX": _operations("match", "redux", "atoms_add", "atoms_cas", "shfl_idx"),
@@ -86,7 +86,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "latency under load, L2": {"contention_l2": None},
     "reads wait for what is written": {"contention__written_cycles": None},
     "spread of DRAM latencies": {"latency_distribution": []},
-    "neighbouring warps wait alike": {"memory__alike_warps": None},
+    "correlated latencies of neighbouring warps": {"memory__correlated_warps": None},
     "DRAM by its mix of reads and writes": {"bandwidth": _without("bandwidth", lambda name: name.startswith("dram_r"))},
     "accesses that lie alone": {"scattered": Scattered()},
     # blocks and launches
