@@ -14,7 +14,7 @@ import numpy as np
 from warplens.machine import load_machine
 from warplens.simulator import fluid_schedule
 from warplens.simulator import layout as at
-from warplens.simulator.code import Code, Step, lay_steps, straight
+from warplens.simulator.code import Code, Step, straight
 from warplens.simulator.fluid_schedule import run_fluid
 from warplens.simulator.operands import Operands
 from warplens.simulator.run import Options, run
@@ -53,9 +53,8 @@ def loop(kind: str, random: np.random.Generator) -> list[Step]:
 
 def apart(steps: list[Step], warps: int, blocks: int) -> float:
     """Return by how much the fluid schedule takes longer than the simulator."""
-    code = Code(name="loop", steps=steps, ways=[straight(steps, TURNS)], blocks=[[0] * warps], controlled=True)
-    laid = lay_steps(steps)
-    cycles = [each(code, H200, Options(), resident=blocks, blocks=blocks, laid=laid).end_cycle
+    code = Code(name="loop", steps=steps, paths=[straight(steps, TURNS)], blocks=[[0] * warps], controlled=True)
+    cycles = [each(code, H200, Options(), resident=blocks, blocks=blocks).end_cycle
               for each in (run_fluid, run)]  # fmt: skip
     return cycles[0] / cycles[1] - 1
 

@@ -24,7 +24,7 @@ from warplens.program import load_programs
 from warplens.program.control_flow import flow_graph
 from warplens.program.program import Program
 from warplens.simulator import layout as at
-from warplens.simulator.code import Way
+from warplens.simulator.code import WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import ENDLESS
 from warplens.simulator.run import Options, run
@@ -63,9 +63,9 @@ def test_a_lone_warp_takes_what_the_h200_took(name: str) -> None:
     flow = flow_graph(program)
     loop = max(flow.loops, key=lambda x: sum(flow.blocks[b].last - flow.blocks[b].first for b in x.blocks))
     first, stop = flow.blocks[loop.header].first, max(flow.blocks[b].last for b in loop.blocks) + 1
-    way = Way([([(0, stop)], 1), ([(first, stop)], 3), ([(stop, len(program.instructions))], 1)])
+    way = WarpPath([([(0, stop)], 1), ([(first, stop)], 3), ([(stop, len(program.instructions))], 1)])
     done = run(
-        from_program(program, made, ways=[way], blocks=[[0]]), made, Options(events=20_000), resident=1, blocks=1
+        from_program(program, made, paths=[way], blocks=[[0]]), made, Options(events=20_000), resident=1, blocks=1
     )
     clocks = [i for i, x in enumerate(program.instructions) if "CLOCK" in x.text]
     at_clock = {int(row[3]): int(row[0]) for row in done.events if row[1] == at.ISSUED and int(row[3]) in clocks}
@@ -119,7 +119,7 @@ def test_chains_of_the_laboratory_are_within_two_percent(name: str) -> None:
     for (entry, warps, threads), cycles in measured.items():
         if entry == name:
             blocks = [[0] * (threads // 32)] * (32 * warps // threads)
-            laid = from_program(code, made, ways=[Way([([(0, len(code))], ENDLESS)])], blocks=blocks)
+            laid = from_program(code, made, paths=[WarpPath([([(0, len(code))], ENDLESS)])], blocks=blocks)
             done = steady(msgspec.structs.replace(laid, steady=True), made, Options(limit_cycles=60_000))
             assert done.cycles == pytest.approx(median(cycles), rel=0.02)
 

@@ -21,8 +21,8 @@ from warplens.machine.papers import LemeireOperation
 from warplens.papers.lemeire_graph import Graph, GraphNode, checked, in_order
 from warplens.program.instruction import Instruction
 from warplens.program.listing import parse_listing
-from warplens.simulator.code import Code, Step, Way, straight
-from warplens.simulator.from_workload import alike, step
+from warplens.simulator.code import Code, Step, WarpPath, straight
+from warplens.simulator.from_workload import of_width, step
 from warplens.simulator.overlay import overlay
 from warplens.simulator.run import Options
 from warplens.simulator.simulation import Simulation, checked_options, checked_warps, simulated_kernel
@@ -73,7 +73,7 @@ def from_nodes(
         steps.append(
             Step(
                 label=x.operation,
-                holds=issue,
+                issue_cycles=issue,
                 stall=issue,
                 latency=completion,
                 read=issue if x.store else completion,
@@ -85,8 +85,8 @@ def from_nodes(
     ways = []
     for pipeline in range(len(PIPELINES)):
         mine = [i for i, s in enumerate(streams) if s == pipeline]
-        ways.append(Way([([(i, i + 1) for i in mine], 1)] if mine else []))
-    return Code(name=name, steps=steps, ways=ways, blocks=[[0] * warps_per_group], streams=len(PIPELINES))
+        ways.append(WarpPath([([(i, i + 1) for i in mine], 1)] if mine else []))
+    return Code(name=name, steps=steps, paths=ways, blocks=[[0] * warps_per_group], streams=len(PIPELINES))
 
 
 def from_listing(code: Sequence[Instruction], machine: Machine, warps_per_group: int, name: str) -> Code:
@@ -156,15 +156,15 @@ def from_graph(graph: Graph, units: Units) -> Code:
     steps = []
     for n in order:
         node = graph.nodes[n]
-        base = step(kinds[n], _label(node), units, alike(kinds[n], node.bytes_per_thread))
+        base = step(kinds[n], _label(node), units, of_width(kinds[n], node.bytes_per_thread))
         waits = tuple((m, _beyond(graph.nodes[m], kinds[m], kinds[n], units.machine)) for m in needs[n])
-        holds = node.issue or base.holds
+        issue = node.issue or base.issue_cycles
         made = () if kinds[n] == "store" else (n,)
         steps.append(
-            replace(base, waits=waits, values=made, latency=node.latency or base.latency, holds=holds,
-                    stall=max(base.stall, holds))
+            replace(base, waits=waits, values=made, latency=node.latency or base.latency, issue_cycles=issue,
+                    stall=max(base.stall, issue))
         )  # fmt: skip
-    return Code(name=graph.name, steps=steps, ways=[straight(steps)], blocks=[[0] * graph.warps_per_block])
+    return Code(name=graph.name, steps=steps, paths=[straight(steps)], blocks=[[0] * graph.warps_per_block])
 
 
 def from_graph_as_lemeire(graph: Graph, machine: Machine) -> Code:

@@ -1,4 +1,4 @@
-"""Matrix instructions and asynchronous groups: their operations and rates, and what runs beside its warp.
+"""Matrix instructions and asynchronous groups: their operations and rates, and their slots.
 
     LDGSTS ... LDGDEPBAR     copies, then the end of a group of them     DEPBAR.LE SB0, n     n groups may be left
     HGMMA ... HGMMA gsb0     products, the last one ends the group       WARPGROUP.DEPBAR.LE gsb0, n
@@ -40,7 +40,7 @@ def tensor_flops_per_cycle(x: Instruction, machine: Machine) -> float | None:
     """Return what the tensor cores of an SM do per cycle in an instruction like this; None where it is not known."""
     kind = _type(x)
     if x.opcode.endswith("GMMA"):
-        rates = [machine.tensor[name].peak_flops_per_cycle_per_sm for name in _alike(x, machine)]
+        rates = [machine.tensor[name].peak_flops_per_cycle_per_sm for name in _products_like(x, machine)]
         return max((rate for rate in rates if rate), default=None)
     name = "f64_16816" if kind == "f64" and "16816" in x.modifiers else kind
     return machine.tensor[name].peak_flops_per_cycle_per_sm if name in machine.tensor else None
@@ -50,7 +50,7 @@ def behind_passes(x: Instruction, machine: Machine) -> float:
     """Return how long behind its last pass the product of a warp group ends, of the measured width next to its own."""
     found = _group(x)
     columns = int(found.group(2)) if found else 0
-    names = sorted(_alike(x, machine), key=lambda name: abs(int(name.rpartition("_")[2]) - columns))
+    names = sorted(_products_like(x, machine), key=lambda name: abs(int(name.rpartition("_")[2]) - columns))
     return (machine.tensor[names[0]].latency_cycles or 0.0) if names else 0.0
 
 
@@ -63,10 +63,10 @@ def _type(x: Instruction) -> str:
     return next((m.lower() for m in x.modifiers if m in ("BF16", "TF32")), _TYPES.get(x.opcode, ""))
 
 
-def _alike(x: Instruction, machine: Machine) -> list[str]:
+def _products_like(x: Instruction, machine: Machine) -> list[str]:
     """Return the machine's names of products of warp groups like this one."""
-    alike = [name for name in machine.tensor if name.startswith(f"group_{_type(x)}_")]
-    return alike or [name for name in machine.tensor if name.startswith("group_f16_")]
+    names = [name for name in machine.tensor if name.startswith(f"group_{_type(x)}_")]
+    return names or [name for name in machine.tensor if name.startswith("group_f16_")]
 
 
 def moved_registers(x: Instruction) -> float:
@@ -108,11 +108,11 @@ class Asynchronous(Struct, frozen=True):
     waits: tuple[int, ...] = ()
 
 
-NONE = Asynchronous()
+_NONE = Asynchronous()
 
 
 def asynchronous(x: Instruction, copies: bool) -> Asynchronous:
-    """Say what an instruction has to do with groups; `copies`: whether its program makes any asynchronously."""
+    """Return the slots of groups that an instruction touches; `copies`: its program has asynchronous ones."""
     if x.opcode == "LDGSTS":
         return Asynchronous(values=(_FIRST["copies"],))
     if x.opcode == "LDGDEPBAR":
@@ -123,7 +123,7 @@ def asynchronous(x: Instruction, copies: bool) -> Asynchronous:
         return Asynchronous(waits=_await("products", x))
     if x.opcode == "DEPBAR" and copies:
         return Asynchronous(waits=_await("copies", x))
-    return NONE
+    return _NONE
 
 
 def _along(what: str) -> tuple[int, ...]:

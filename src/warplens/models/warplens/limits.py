@@ -51,7 +51,7 @@ def unit_cycles(steps: Sequence[Step], profile: Profile, on: Units) -> dict[str,
     busy = {"issue": 0.0}
     widths = [(float(pipe.interval), 1.0 if pipe.shared else schedulers) for pipe in on.pipes]
     for step, count in zip(steps, profile.counts["executed"], strict=True):
-        busy["issue"] += count * step.holds / schedulers
+        busy["issue"] += count * step.issue_cycles / schedulers
         if step.pipe >= 0 and count and PIPES[step.pipe] in _NAMES:
             name, (interval, width) = _NAMES[PIPES[step.pipe]], widths[step.pipe]
             busy[name] = busy.get(name, 0.0) + count * step.passes * interval / width

@@ -61,7 +61,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     start = launch_cycles(machine, profile)
     if simulated:
         known = laid if workload.launch is not None and workload.launch.blocks == blocks else None
-        run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm), laid=known)
+        run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm), code=known)
         terms["simulated"] = Term(
             run.cycles,
             "cycles",
