@@ -46,7 +46,7 @@ def loop(kind: str, random: np.random.Generator) -> list[Step]:
                               stall=stall, yields=yields, operands=Operands(*reads, writes=writes)))  # fmt: skip
         else:
             even, odd = ((1 << at.LANES_AT | k) * there for k, there in enumerate(reads))
-            made = Operands(even, odd, made=float(at.MADE), writes=writes)
+            made = Operands(even, odd, result_cycles=float(at.MADE), writes=writes)
             steps.append(Step(label="add", pipe=CORES, stall=stall, yields=yields, operands=made))
     return [*steps, Step(label="branch", stall=5.0, waits=((0, 0.0),) if kind == KINDS[2] else ())]
 
@@ -72,9 +72,9 @@ def main() -> None:
     random = np.random.default_rng(6)
     loops = [loop(KINDS[2], random) for _ in range(LOOPS)]
     for part in (0.0, 0.25, 0.5, 0.75, 1.0):
-        fluid_schedule._HELD = part
+        fluid_schedule._LOST = part
         off = np.array([apart(steps, 16, 4) for steps in loops])
-        print(f"  held {part:.2f} of the conflicts: mean {off.mean():+.1%}, mean without sign {abs(off).mean():.1%}")
+        print(f"  lost {part:.2f} of the conflicts: mean {off.mean():+.1%}, mean without sign {abs(off).mean():.1%}")
 
 
 if __name__ == "__main__":

@@ -148,12 +148,13 @@ def test_a_million_warps_cost_no_more_than_ten_thousand(text: str, turns: int) -
     assert many.simulated_instructions <= few.simulated_instructions
 
 
-def test_what_is_behind_the_first_part_of_a_way_is_the_rest_of_it() -> None:
-    way = WarpPath([([(0, 3)], 1), ([(3, 5), (7, 8)], 4), ([(8, 10)], 1)])
+def test_two_parts_of_a_path_are_the_whole_of_it() -> None:
+    path = WarpPath([([(0, 3)], 1), ([(3, 5), (7, 8)], 4), ([(8, 10)], 1)])
+    size = path.instructions
     walked = [
         [i for runs, times in part.segments for _ in range(times) for first, stop in runs for i in range(first, stop)]
-        for n in range(way.instructions)
-        for part in (way, WarpPath([*way.first(n).segments, *way.behind(n).segments]))
+        for n in range(size + 1)
+        for part in (path, WarpPath([*path.part(0, n).segments, *path.part(n, size).segments]))
     ]
     assert all(part == walked[0] for part in walked)
 

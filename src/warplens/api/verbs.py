@@ -17,8 +17,8 @@ from warplens.api.counting import DEFAULT_MACHINE, load_any, machine_of
 from warplens.core.errors import WarplensError
 from warplens.machine import Machine, Occupancy, OccupancyTable
 from warplens.models import Curve, Prediction
-from warplens.models.comparison import OURS, PUBLISHED, Comparison, noted
-from warplens.models.residency import occupancy_of
+from warplens.models.bounds import occupancy_of
+from warplens.models.registry import OURS, PUBLISHED, Comparison, noted
 from warplens.models.warplens import intervals
 from warplens.models.warplens.intervals import with_interval
 from warplens.program.program import Program, Resources

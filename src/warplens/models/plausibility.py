@@ -11,14 +11,14 @@ from warplens.core.errors import MissingField, WarplensError
 from warplens.machine import Machine
 from warplens.models.bounds import totals, worksheet
 from warplens.models.prediction import Prediction
-from warplens.models.warplens.limits import laid_out, unit_cycles
+from warplens.models.warplens.limits import lowered, unit_cycles
 from warplens.workload import Workload
 
 _SLACK = 1.001  # rounding in the papers' own parameters
 
 
 def flagged(prediction: Prediction, workload: Workload, machine: Machine) -> Prediction:
-    """Return the prediction with flags for what is impossible about it."""
+    """Return the prediction with flags on what is impossible about it."""
     if prediction.cycles is None:
         return prediction
     flags = []
@@ -65,10 +65,10 @@ def _of_code(workload: Workload, machine: Machine) -> dict[str, Any]:
     assert profile is not None
     warps = profile.grid_blocks * profile.warps_per_block
     try:
-        made, laid = laid_out(workload, machine)
+        on, code = lowered(workload, machine)
     except WarplensError:  # no control codes, or no paths of warps
         return {}
-    return {name: cycles / warps for name, cycles in unit_cycles(laid.steps, profile, made).items()}
+    return {name: cycles / warps for name, cycles in unit_cycles(code.steps, profile, on).items()}
 
 
 def _evenness(workload: Workload, machine: Machine, resource: str) -> Any:

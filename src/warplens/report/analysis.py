@@ -35,8 +35,8 @@ from warplens.advisor import Advised
 from warplens.core.units import number, quantity
 from warplens.machine import Machine
 from warplens.models import Prediction
-from warplens.models.comparison import Comparison
-from warplens.models.residency import occupancy_of
+from warplens.models.bounds import occupancy_of
+from warplens.models.registry import Comparison
 from warplens.program.instruction import Instruction
 from warplens.report import advice
 from warplens.report.page import content

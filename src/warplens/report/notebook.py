@@ -15,7 +15,7 @@ from warplens.advisor import Advice, Advised
 from warplens.advisor.differences import Difference, WhatIf
 from warplens.core.units import number, printable, seconds
 from warplens.models import Prediction
-from warplens.models.comparison import Comparison
+from warplens.models.registry import Comparison
 from warplens.workload import Workload
 
 _FEW = 12  # rows

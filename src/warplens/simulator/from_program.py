@@ -291,9 +291,9 @@ def _single(step: Step, x: Instruction, units: Units) -> Step:
         pair = _measured(units.machine, "f2f_double")
         if pair is None:
             return step
-        both, latency = map(round, pair)
+        cycles, latency = map(round, pair)
         return replace(
-            step, passes=max(step.passes, both - step.passes), latency=max(step.latency, latency - step.latency)
+            step, passes=max(step.passes, cycles - step.passes), latency=max(step.latency, latency - step.latency)
         )
     name, besides = _SINGLE.get(".".join((x.opcode, *x.modifiers[:1])), _SINGLE.get(x.opcode, ("", 0.0)))
     own = _measured(units.machine, name)

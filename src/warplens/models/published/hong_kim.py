@@ -17,9 +17,8 @@ import numpy as np
 from msgspec import Struct
 
 from warplens.machine import Machine
-from warplens.models.bounds import arithmetic_ipc, memory_latency
+from warplens.models.bounds import Residency, arithmetic_ipc, memory_latency
 from warplens.models.prediction import Prediction, Term, answer
-from warplens.models.residency import Residency
 from warplens.workload import Number, Workload
 
 NAME = "hong-kim"

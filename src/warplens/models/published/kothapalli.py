@@ -12,9 +12,8 @@ import numpy as np
 from msgspec import Struct
 
 from warplens.machine import KINDS, Machine
-from warplens.models.bounds import memory_latency
+from warplens.models.bounds import Residency, memory_latency
 from warplens.models.prediction import Prediction, Term, answer
-from warplens.models.residency import Residency
 from warplens.workload import Number, Workload
 
 

@@ -14,9 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.machine import Machine
-from warplens.models.bounds import memory_latency
+from warplens.models.bounds import Residency, memory_latency
 from warplens.models.prediction import Prediction, Term, answer
-from warplens.models.residency import Residency
 from warplens.workload import Number, Workload
 
 _GAMMA = 64.0  # the paper's choice for the synchronisation cost (§4.1.1)

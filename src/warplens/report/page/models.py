@@ -8,7 +8,7 @@ from warplens.core.units import number
 from warplens.machine import Machine
 from warplens.models import occupancy_curve
 from warplens.models.bounds import Use
-from warplens.models.comparison import Comparison
+from warplens.models.registry import Comparison
 from warplens.report.advice import NO_MEMORY_TIME
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, Section, cycles, document, joined, more, seconds, table, tag, value
