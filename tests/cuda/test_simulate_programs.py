@@ -74,15 +74,12 @@ def test_a_lone_warp_takes_what_the_h200_took(name: str) -> None:
 
 CHAINS = ("instruction.ffma", "instruction.imad", "instruction.lop3", "instruction.iadd3", "pair.imad_lop3",
           "pair.lop3_lds", "pair.fadd_lds", "pair.shfl_lop3", "issue.banks.same2", "issue.banks.mixed",
-          "instruction.fmnmx", "instruction.match", "instruction.redux", "instruction.shfl_idx",
-          "instruction.brev.ilp2", "instruction.brev", "instruction.mufu_sin", "instruction.ffma.ilp2",
-          "pair.lop3_fadd", "instruction.imad_wide", "instruction.imad_hi", "pair.imad_wide_lop3",
-          "pair.fadd2_iadd", "instruction.lds_128", "instruction.sts_64", "instruction.sts_128",
+          "instruction.fmnmx", "instruction.brev.ilp2", "instruction.brev", "instruction.mufu_sin",
+          "instruction.ffma.ilp2", "pair.lop3_fadd", "instruction.imad_wide", "instruction.imad_hi",
+          "pair.imad_wide_lop3", "pair.fadd2_iadd", "instruction.lds_128", "instruction.sts_64", "instruction.sts_128",
           "instruction.vote.ilp2", "instruction.uniform_int", "instruction.uniform_imul", "instruction.dfma",
-          "instruction.dadd", "instruction.hadd2", "instruction.hfma2",
-          "instruction.atoms_cas", "instruction.s2r", "instruction.f2f_double",
-          "instruction.lds_128.ilp4", "instruction.atoms_add.ilp2", "instruction.redux.ilp2", "pair.imad_fadd",
-          "instruction.atoms_add", "instruction.vote", "instruction.lds_64", "pair.fadd_mufu")  # fmt: skip
+          "instruction.dadd", "instruction.hadd2", "instruction.hfma2", "instruction.lds_128.ilp4", "pair.imad_fadd",
+          "instruction.vote", "instruction.lds_64", "pair.fadd_mufu")  # fmt: skip
 _OFF = {
     "instruction.lds_64": pytest.mark.xfail(strict=True, reason="16 warps are 2.05 % too fast"),
     "instruction.hadd2": pytest.mark.xfail(strict=True, reason="2.1 % too slow: the port of instructions is a queue"),

@@ -25,7 +25,6 @@ from warplens.program.program import Program, Resources
 from warplens.simulator import Simulation, SimulationOptions
 from warplens.simulator.simulation import simulate as _simulate
 from warplens.workload import Number, Workload, parse_workload
-from warplens.workload.profile import Profile
 from warplens.workload.unmodelled import texts
 
 if TYPE_CHECKING:
@@ -208,23 +207,20 @@ def occupancy_table(
 
 
 def simulate(
-    workload: Workload | Program | str | Path,
+    workload: Workload | str | Path,
     machine: Machine | str = DEFAULT_MACHINE,
     *,
-    profile: Profile | None = None,
     warps_per_sm: float | None = None,
     changes: Mapping[str, float] | None = None,
     options: SimulationOptions | None = None,
 ) -> Simulation:
-    """Simulate a workload, or a program with its profile, on one SM: time, and what its warps wait for.
+    """Simulate a workload on one SM: time, and what its warps wait for.
 
     `changes` replaces numbers by name (`{"shared.latency": 60}`).
     """
-    work = workload if isinstance(workload, Program) else workload_of(workload)
-    found = _simulate(
-        work, machine_of(machine), profile=profile, warps_per_sm=warps_per_sm, changes=changes, options=options
-    )
-    said = texts(work.unmodelled) if isinstance(work, Workload) else []
+    work = workload_of(workload)
+    found = _simulate(work, machine_of(machine), warps_per_sm=warps_per_sm, changes=changes, options=options)
+    said = texts(work.unmodelled)
     return replace(found, notes=[*found.notes, *said]) if said else found
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from msgspec import Struct
 
 from warplens.simulator import layout as at
-from warplens.simulator.code import Code, Floats, Ints, PathArrays, first_part, path_arrays, sampled, step_arrays
+from warplens.simulator.code import Code, Floats, Ints, PathArrays, path_arrays, step_arrays
 from warplens.simulator.fluid import FLOW, flow_through
 from warplens.simulator.run import Options, Run, code_lines, deadlock, empty_sm, plain_engine, set_up
-from warplens.simulator.sampling import is_random, mean_over_draws
+from warplens.simulator.sampling import cut_code, is_random, mean_over_draws
 from warplens.simulator.units import Units
 
 # A span: `cycles` from the first instruction's issue to behind the last one's, of which `slots` issue, alone;
@@ -202,7 +202,7 @@ def run_fluid(code: Code, units: Units, options: Options, *, resident: int, bloc
 
 
 BUDGET = 120_000  # instructions that are followed
-LONGER = 4  # times the shorter loops are the longer ones
+LENGTHS = ((1, 1), (4, 2))  # of loops, as in `sampling`
 MOST = 8  # draws
 
 
@@ -245,18 +245,9 @@ def kernel_fluid(code: Code, units: Units, *, resident: int, blocks: int) -> Flo
     few = min(blocks, blocks % resident + 2 * resident)
     if each * few <= 1.5 * BUDGET:
         return _rounds(code, units, resident, blocks, BUDGET, each)
-    short, long = _lengths(code, few)
+    short, long = cut_code(code, few, BUDGET / sum(k for k, _ in LENGTHS), LENGTHS, 3 * BUDGET)
     if short.block_instructions == code.block_instructions:
         return _rounds(code, units, resident, blocks, 0.0, each)
     first, last = (_rounds(c, units, resident, blocks, 0.0, c.block_instructions) for c in (short, long))
     more = (blocks * each - last.instructions) / max(1.0, last.instructions - first.instructions)
     return Flowed(max(last.cycles, last.cycles + more * (last.cycles - first.cycles)), last.instructions, last.run)
-
-
-def _lengths(code: Code, blocks: int) -> tuple[Code, Code]:
-    """Return the code with two lengths of its loops, or two first parts where it has none to cut."""
-    share = BUDGET / (1 + LONGER) / (code.block_instructions * blocks)
-    cut = sampled(code, share, 1), sampled(code, LONGER * share, 2)
-    if cut[-1].block_instructions * blocks > 3 * BUDGET:
-        return first_part(code, min(1.0, 2 * share)), first_part(code, min(1.0, 2 * LONGER * share))
-    return cut

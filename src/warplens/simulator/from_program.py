@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError
 from warplens.machine import KINDS, Machine
-from warplens.program.instruction import Instruction, access_bytes
-from warplens.program.lone_warp import wide_cycles
+from warplens.program.instruction import Instruction
 from warplens.program.program import Program
 from warplens.simulator import layout as at
 from warplens.simulator.code import Code, Step, WarpPath
@@ -33,8 +32,7 @@ from warplens.simulator.units import PIPES, Units
 from warplens.workload.profile import Profile
 from warplens.workload.unmodelled import sleep_seconds
 
-_CONVERGED_SLOT, _BARRIER_SLOT = 7, 8  # behind the scoreboards
-_SPECIAL = PIPES.index("special registers")
+_BARRIER_SLOT = 8  # behind the scoreboards
 # Class whose units serve an instruction, by its time alone and beside others (units.json.gz, of BREV
 # `operations.brev`); NOP has none.
 _SERVED_AS = {
@@ -112,28 +110,15 @@ def _delayed(steps: list[Step], code: Sequence[Instruction], machine: Machine) -
 
 
 def _linked(steps: list[Step], code: Sequence[Instruction], units: Units) -> list[Step]:
-    """Return the steps with their slots besides scoreboards, and with the time for which a warp sleeps.
-
-    A warp's threads converge one after another: one in some cycles of an SM, and the instruction behind BSYNC comes as
-    much later as that waits for others'. Asynchronous groups have slots of their own (`matrix`).
-    """
-    pipe, copies = PIPES.index("convergence unit"), any(x.opcode == "LDGDEPBAR" for x in code)
-    converges = [bool(units.pipes.interval[pipe]) and x.opcode == "BSYNC" for x in code[:-1]]
+    """Return the steps with the slots of asynchronous groups (`matrix`), and with the time for which a warp sleeps."""
+    copies = any(x.opcode == "LDGDEPBAR" for x in code)
     for i, x in enumerate(code):
         step, group = steps[i], asynchronous(x, copies)
-        if any(converges[i : i + 1]):
-            step = replace(
-                step, pipe=pipe, kind=at.QUEUED, passes=1.0, takes=0.0, latency=max(step.stall, step.branch),
-                reason=at.RESOLVING, values=(*step.values, _CONVERGED_SLOT),
-            )  # fmt: skip
         if asleep := sleep_seconds(x):
             step = replace(step, branch=asleep * units.machine.chip.clock_hz)
-        waits = [_CONVERGED_SLOT] * (i > 0 and converges[i - 1]) + list(group.waits)
-        if waits or group.values or group.moved:
-            step = replace(
-                step, waits=(*step.waits, *((slot, 0.0) for slot in waits)), values=(*step.values, *group.values),
-                moved=group.moved,
-            )  # fmt: skip
+        if group.waits or group.values or group.moved:
+            waits = (*step.waits, *((slot, 0.0) for slot in group.waits))
+            step = replace(step, waits=waits, values=(*step.values, *group.values), moved=group.moved)
         steps[i] = step
     return steps
 
@@ -196,7 +181,7 @@ class _Lowering:
         base, control = self.served[x.kind], x.control
         assert control is not None
         kind, pipe, passes, latency, reason = base.kind, base.pipe, base.passes, base.latency, base.reason
-        issue_cycles, slots, values = base.issue_cycles, list(control.waits), [control.write_scoreboard]
+        slots, values = list(control.waits), [control.write_scoreboard]
         if kind == at.BARRIER and x.opcode not in ("BAR", "BARRIER"):
             kind = at.FIXED  # fences and the like: they wait by scoreboard
         if x.kind == "convert" and control.write_scoreboard is None:  # a fixed latency: not one of the SFUs'
@@ -213,9 +198,6 @@ class _Lowering:
             # they queue for the tensor cores; consumers show as at a barrier, as in ncu's samples
             latency, reason = passes + behind_passes(x, machine), at.AT_BARRIER
             pipe = PIPES.index("warp-group products") if pipe >= 0 else pipe
-        if x.opcode in ("S2R", "S2UR") and (special := _special(x, machine)) is not None:
-            kind, pipe, reason = at.QUEUED, _SPECIAL, at.SHORT
-            issue_cycles, (passes, latency) = machine.sm.issue_interval_cycles, special
         if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
             slots, values, latency = [*slots, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
         takes, arithmetic, further = passes, kind == at.FIXED, _slots_behind(x.kind, machine)
@@ -224,7 +206,7 @@ class _Lowering:
         if not (arithmetic and pipe >= 0 and x.kind != "tensor"):  # how many registers they read
             operands = Operands() if arithmetic else Operands(*in_banks, writes=operands.writes)
         step = replace(
-            base, pipe=pipe, kind=kind, reason=reason, issue_cycles=issue_cycles, latency=latency, passes=passes,
+            base, pipe=pipe, kind=kind, reason=reason, latency=latency, passes=passes,
             stall=float(max(2 if control.yields else 1, control.stall)) + further,
             yields=2 if control.yields and control.stall == 1 else int(control.yields),
             takes=max(1.0, takes - further) if arithmetic else 0.0,
@@ -239,7 +221,7 @@ class _Lowering:
         )  # fmt: skip
         if _is_access(kind, x.kind):
             step = replace(step, **access(step, x, units, self.profile, i, self.traffic))
-        return sent(_single(step, x, units), x, units)
+        return sent(step, x, units)
 
 
 def _waiting(x: Instruction, machine: Machine) -> float:
@@ -258,70 +240,6 @@ def _shape(x: Instruction) -> tuple[object, ...]:
 
 def _is_access(unit: int, kind: str) -> bool:
     return unit in (at.LOAD, at.STORE) or KINDS[kind] == "shared memory"
-
-
-# Instructions that take longer than others of their class, by opcode or with a modifier: their entry of `operations`,
-# and the cycles that the chain they were measured in spends on moving the result to where the next one reads it.
-_SINGLE = {
-    "MATCH": ("match", 0.0), "REDUX": ("redux", 6.0), "ATOMS": ("atoms_add", 0.0), "ATOMS.CAS": ("atoms_cas", 5.0),
-    "SHFL.IDX": ("shfl_idx", 0.0),
-}  # fmt: skip
-
-
-def _measured(machine: Machine, name: str) -> tuple[float, float] | None:
-    """Return the cycles of a scheduler and the latency of an entry of `operations`; None where it is not known."""
-    known = machine.operations.get(name)
-    if known is None or known.latency_cycles is None or not known.peak_ops_per_cycle_per_scheduler:
-        return None
-    return 32 / known.peak_ops_per_cycle_per_scheduler, known.latency_cycles
-
-
-def _single(step: Step, x: Instruction, units: Units) -> Step:
-    """Return an instruction at its own rate and latency, where they were measured and are not those of its class.
-
-    Those of shared memory take so many passes for each wavefront. REDUX and MATCH have a unit of the SM for themselves,
-    here that of special registers, whose reads go on beside them. A conversion whose source has two registers takes
-    longer than others: `operations.f2f_double` is a pair of one to 64 bits, which is as others, and one back.
-    """
-    interval = float(units.pipes[step.pipe].interval)
-    if x.opcode == "LDS" and (wide := wide_cycles(access_bytes(x), units.machine)):
-        by_passes = (access_bytes(x) / 4 - 1) * interval
-        return replace(step, latency=step.latency + max(0.0, wide - by_passes))
-    if x.kind == "convert" and step.kind == at.QUEUED and sum("P" not in r for r in x.reads) > 1:
-        pair = _measured(units.machine, "f2f_double")
-        if pair is None:
-            return step
-        cycles, latency = map(round, pair)
-        return replace(
-            step, passes=max(step.passes, cycles - step.passes), latency=max(step.latency, latency - step.latency)
-        )
-    name, besides = _SINGLE.get(".".join((x.opcode, *x.modifiers[:1])), _SINGLE.get(x.opcode, ("", 0.0)))
-    own = _measured(units.machine, name)
-    if own is None:
-        return step
-    cycles, latency = round(own[0]), own[1] - besides
-    if x.opcode in ("REDUX", "MATCH"):
-        step = replace(step, kind=at.QUEUED, pipe=_SPECIAL, reason=at.SHORT, passes=1.0)
-        interval = float(units.pipes[_SPECIAL].interval)
-    passes = cycles / (units.machine.sm.schedulers * interval) if interval else 1.0
-    return replace(step, passes=step.passes * passes, latency=latency - interval * (passes - 1.0))
-
-
-# Cycles of a link of `operations.s2r` besides: the stall counts of a shift, a cut to seven bits and half an addition.
-_BEHIND_SPECIAL = 6.0
-
-
-def _special(x: Instruction, machine: Machine) -> tuple[float, float] | None:
-    """Return the passes and the latency of a read of a special register; None where it is not known.
-
-    It is measured with what makes a sum of it; to a uniform register it takes longer (`operations.s2ur`). It has a
-    unit of its own: an SFU's instruction right behind one waits for nothing (lone_warp.json, mufu_ilp1).
-    """
-    found = _measured(machine, x.opcode.lower() if x.opcode.lower() in machine.operations else "s2r")
-    if found is None:
-        return None
-    cycles = found[0] / machine.sm.schedulers
-    return cycles, found[1] - _BEHIND_SPECIAL - (cycles - 1.0)
 
 
 _KEPT = re.compile(r"\b(R\d+)\.reuse")

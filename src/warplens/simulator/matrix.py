@@ -9,6 +9,7 @@ by one, so that a wait for all but n groups is a wait for the n-th slot behind.
 
 from __future__ import annotations
 
+import math
 import re
 
 from msgspec import Struct
@@ -26,14 +27,8 @@ _TYPES = {"HMMA": "f16", "IMMA": "s8", "DMMA": "f64", "HGMMA": "f16", "IGMMA": "
 
 def matrix_flops(x: Instruction) -> float | None:
     """Return the operations of one warp in a matrix instruction, from its shape; None where that is not known."""
-    for modifier in x.modifiers:
-        if modifier in _SHAPES:
-            m, n, k = _SHAPES[modifier]
-            return 2.0 * m * n * k
-        if found := _GROUP.fullmatch(modifier):
-            m, n, k = (int(part) for part in found.groups())
-            return 2.0 * m * n * k / (_GROUP_WARPS if x.opcode.endswith("GMMA") else 1)
-    return None
+    shape = next((_SHAPES[m] for m in x.modifiers if m in _SHAPES), None) or _group(x)
+    return 2.0 * math.prod(shape) / (_GROUP_WARPS if x.opcode.endswith("GMMA") else 1) if shape else None
 
 
 def tensor_flops_per_cycle(x: Instruction, machine: Machine) -> float | None:
@@ -48,15 +43,15 @@ def tensor_flops_per_cycle(x: Instruction, machine: Machine) -> float | None:
 
 def behind_passes(x: Instruction, machine: Machine) -> float:
     """Return how long behind its last pass the product of a warp group ends, of the measured width next to its own."""
-    found = _group(x)
-    columns = int(found.group(2)) if found else 0
+    columns = (_group(x) or (0, 0, 0))[1]
     names = sorted(_products_like(x, machine), key=lambda name: abs(int(name.rpartition("_")[2]) - columns))
     return (machine.tensor[names[0]].latency_cycles or 0.0) if names else 0.0
 
 
-def _group(x: Instruction) -> re.Match[str] | None:
+def _group(x: Instruction) -> tuple[int, int, int] | None:
     """Return the shape of a product of a warp group."""
-    return next((found for m in x.modifiers if (found := _GROUP.fullmatch(m))), None)
+    found = next((found for m in x.modifiers if (found := _GROUP.fullmatch(m))), None)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
 def _type(x: Instruction) -> str:
@@ -71,12 +66,11 @@ def _products_like(x: Instruction, machine: Machine) -> list[str]:
 
 def moved_registers(x: Instruction) -> float:
     """Return the registers of a warp that its part of a group's product adds to, and those of its first factor."""
-    found = _group(x)
-    if found is None or not x.opcode.endswith("GMMA"):
+    shape = _group(x) if x.opcode.endswith("GMMA") else None
+    if shape is None:
         return 0.0
-    sums = int(found.group(2)) / (4 if "F16" in x.modifiers else 2)
-    factor = len(x.operands) > 1 and x.operands[1].kind == "register"
-    return sums + (_FACTOR_REGISTERS if factor else 0.0)
+    sums = shape[1] / (4 if "F16" in x.modifiers else 2)
+    return sums + (_FACTOR_REGISTERS if _from_registers(x) else 0.0)
 
 
 def operand_wavefronts(x: Instruction) -> float:
@@ -85,14 +79,15 @@ def operand_wavefronts(x: Instruction) -> float:
     The second factor is always there, the first one unless a register is named for it. ncu counts the same of the
     launches in data/h200/suite/triton.
     """
-    if not x.opcode.endswith("GMMA"):
+    shape = _group(x) if x.opcode.endswith("GMMA") else None
+    if shape is None:
         return 0.0
-    found = _group(x)
-    if found is None:
-        return 0.0
-    m, n = int(found.group(1)), int(found.group(2))
-    rows = n if len(x.operands) > 1 and x.operands[1].kind == "register" else m + n
+    rows = shape[1] if _from_registers(x) else shape[0] + shape[1]
     return rows * _DEPTH_BYTES / _WAVEFRONT_BYTES / _GROUP_WARPS
+
+
+def _from_registers(x: Instruction) -> bool:
+    return len(x.operands) > 1 and x.operands[1].kind == "register"
 
 
 GROUPS = 8  # groups that may be left: compilers keep fewer stages

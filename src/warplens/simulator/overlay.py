@@ -161,15 +161,6 @@ def _timed(machine: Machine, key: str, kind: str, what: str, value: float, *, in
         wide = {name: x for name in WIDE_LOADS if (x := operations.get(name)) and x.latency_cycles}
         moved = {name: replace(x, latency_cycles=(x.latency_cycles or 0.0) + longer) for name, x in wide.items()}
         machine = replace(machine, operations={**operations, **moved})
-    pair = operations.get("f2f_double") if kind == "convert" else None
-    if pair and pair.latency_cycles and pair.peak_ops_per_cycle_per_scheduler:  # both of it take so many cycles more
-        if what == "latency":
-            pair = replace(pair, latency_cycles=max(1.0, pair.latency_cycles + 2 * longer))
-        elif what == "rate":
-            more = _WARP / value - _WARP / (before.peak_ops_per_cycle_per_scheduler or value)
-            both = max(1.0, _WARP / (pair.peak_ops_per_cycle_per_scheduler or value) + 2 * more)
-            pair = replace(pair, peak_ops_per_cycle_per_scheduler=_WARP / both)
-        machine = replace(machine, operations={**operations, "f2f_double": pair})
     return machine
 
 

@@ -168,7 +168,8 @@ def difference(runs: list[Run]) -> float:
 
 
 ROUND = BUDGET // 12  # instructions of a round of blocks with the shortest loops
-LENGTHS = ((1, 1), (2, 2), (6, 3))  # times this, and how often the few iterations that a loop keeps at least
+Lengths = tuple[tuple[int, int], ...]  # times the shortest, and times the few iterations that a loop keeps at least
+LENGTHS: Lengths = ((1, 1), (2, 2), (6, 3))
 ROUNDS = 3  # up to so many rounds of blocks are all simulated
 STEPS = (3_000, 6_000, 12_000, 37_500, 75_000, 112_500)  # instructions of all rounds but the first and the tail
 STEADY = 0.005  # of the time of a round: steps that differ by no more are a steady state
@@ -206,7 +207,8 @@ def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks:
         return _with_draws(bench, code)
     found = _by_windows(bench, code, each)
     if found is None:
-        lengths = [code] if each * bench.resident <= BUDGET / 3 else _lengths(code, bench.resident)
+        short = each * bench.resident <= BUDGET / 3
+        lengths = [code] if short else cut_code(code, bench.resident, ROUND, LENGTHS, BUDGET)
         cut = lengths[0].block_instructions < code.block_instructions
         found = _by_lengths(bench, code, lengths, each) if cut else _by_rounds(bench, code, each)
     # A window has more of some instructions and less of others.
@@ -224,7 +226,7 @@ def _by_windows(bench: _Bench, code: Code, each: float) -> Measured | None:
         return None
     lengths, notes = [code], list[str]()
     if each * resident > LONGEST:
-        lengths = _lengths(code, resident)[1:]
+        lengths = cut_code(code, resident, ROUND, LENGTHS, BUDGET)[1:]
         short, long = (c.block_instructions for c in lengths)
         if short == long or long * resident > 1.5 * LONGEST or _reached(code) - _reached(lengths[-1]):
             return None
@@ -278,12 +280,15 @@ def _whole(bench: _Bench, course: Course) -> Measured:
     return Measured(done.end_cycle, 0.0, course.simulated, done, notes)
 
 
-def _lengths(code: Code, resident: int) -> list[Code]:
-    """Return the code with three lengths of its loops, or three first parts where it has none to cut."""
-    share = ROUND / (code.block_instructions * resident)
-    cut = [sampled(code, share * k, iterations) for k, iterations in LENGTHS]
-    if cut[-1].block_instructions * resident > BUDGET:
-        return [first_part(code, min(1.0, 2 * share * k)) for k, _ in LENGTHS]
+def cut_code(code: Code, resident: int, instructions: float, lengths: Lengths, most: float) -> list[Code]:
+    """Return the code with some lengths of its loops, or as many first parts where it has none to cut.
+
+    A round of blocks with the first length has so many instructions, one with the last at most `most`.
+    """
+    share = instructions / (code.block_instructions * resident)
+    cut = [sampled(code, share * k, iterations) for k, iterations in lengths]
+    if cut[-1].block_instructions * resident > most:
+        return [first_part(code, min(1.0, 2 * share * k)) for k, _ in lengths]
     return cut
 
 

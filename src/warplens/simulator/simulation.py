@@ -1,4 +1,4 @@
-"""Simulation of a workload or a program: its time, and the stalls of its warps, instruction by instruction."""
+"""Simulation of a workload: its time, and the stalls of its warps, instruction by instruction."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from msgspec.structs import astuple, replace
 
 from warplens.core.errors import WarplensError
 from warplens.machine import Machine, occupancy
-from warplens.program.program import Program
 from warplens.simulator import layout as at
 from warplens.simulator.code import Code
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import from_workload
-from warplens.simulator.overlay import overlay, restalled
+from warplens.simulator.overlay import overlay
 from warplens.simulator.run import Options, check_last_barriers
 from warplens.simulator.sampling import Measured, kernel, steady
 from warplens.simulator.units import Units, default_policy, units
-from warplens.workload.profile import Profile
 from warplens.workload.workload import Workload
 
 MOST_EVENTS = 100_000_000
@@ -79,32 +77,21 @@ class Simulation(Struct, frozen=True, kw_only=True):
 
 
 def simulate(
-    work: Workload | Program,
+    workload: Workload,
     machine: Machine,
     *,
-    profile: Profile | None = None,
     warps_per_sm: float | None = None,
     changes: Mapping[str, float] | None = None,
     options: Options | None = None,
-    code: Code | None = None,
 ) -> Simulation:
-    """Simulate a workload, or a program with the profile of its run, on one SM of a machine.
-
-    `code` is that of a counted workload for this machine, where it is known (`from_program`).
-    """
-    given, before = work if isinstance(work, Workload) else None, machine
-    machine, workload = overlay(machine, given, changes or {})
-    checked_warps(machine, warps_per_sm)
-    options, notes = checked_options(options or Options()), list[str]()
-    if workload is None:
-        assert isinstance(work, Program)
-        program = replace(work, instructions=restalled(work.instructions, before, machine)) if changes else work
-        found = _program(program, profile, machine, options)
-    else:
-        found = _workload(workload, machine, warps_per_sm, options, None if changes else code)
-        idle = [key for key in changes or {} if _is_idle(key, changes or {}, given, before)]
-        notes = [f"--set {key} changes nothing here" for key in idle]
-    return replace(found, notes=[*notes, *found.notes], changes=dict(changes or {}))
+    """Simulate a workload on one SM of a machine."""
+    changed, work = overlay(machine, workload, changes or {})
+    assert work is not None
+    checked_warps(changed, warps_per_sm)
+    found = _workload(work, changed, warps_per_sm, checked_options(options or Options()))
+    idle = [key for key in changes or {} if _is_idle(key, changes or {}, workload, machine)]
+    notes = [*(f"--set {key} changes nothing here" for key in idle), *found.notes]
+    return replace(found, notes=notes, changes=dict(changes or {}))
 
 
 def checked_warps(machine: Machine, warps_per_sm: float | None) -> None:
@@ -123,55 +110,61 @@ def checked_options(options: Options) -> Options:
     return options
 
 
-def _program(program: Program, profile: Profile | None, machine: Machine, options: Options) -> Simulation:
-    if profile is None:
-        raise WarplensError(f"{program.demangled}: a program is simulated with the profile of its run")
-    on, used = units(machine, busy_sms(machine, profile.grid_blocks)), program.resources
-    fits = _fitting(machine, 32 * profile.warps_per_block, used.registers, used.static_shared_bytes)
-    return simulated_kernel(from_program(program, on, profile), on, options, fits, profile.grid_blocks)
-
-
-def _workload(
-    workload: Workload, machine: Machine, warps: float | None, options: Options, known: Code | None
-) -> Simulation:
+def _workload(workload: Workload, machine: Machine, warps: float | None, options: Options) -> Simulation:
     launch = workload.launch
     _refuse_arrays(workload)
-    code, on = _lowered(workload, machine, warps, known)
+    code, on = _code(workload, machine, warps)
     if launch is None:
         return _answer(code, on, options, steady(code, on, options), code.warps_per_block, "warplens")
     if not (workload.code and workload.profile is not None):
         options = replace(options, strict_barriers=True)
     if warps is None:
-        threads = math.ceil(float(launch.threads_per_block))
-        fits = launch.blocks_per_sm or _fitting(
-            machine, threads, launch.registers_per_thread, launch.shared_bytes_per_block
+        resident = launch.blocks_per_sm or int(
+            occupancy(
+                machine,
+                threads_per_block=math.ceil(float(launch.threads_per_block)),
+                registers_per_thread=launch.registers_per_thread,
+                shared_bytes_per_block=launch.shared_bytes_per_block,
+            ).blocks_per_sm
         )
-        return simulated_kernel(code, on, options, fits, int(launch.blocks))
-    if warps < code.warps_per_block:
-        on = replace(on, notes=[f"a block has {code.warps_per_block} warps: so many run", *on.notes])
-    return simulated_kernel(code, on, options, max(1, int(warps // code.warps_per_block)), int(launch.blocks))
+    else:
+        resident = max(1, int(warps // code.warps_per_block))
+        if warps < code.warps_per_block:
+            on = replace(on, notes=[f"a block has {code.warps_per_block} warps: so many run", *on.notes])
+    return simulated_kernel(code, on, options, resident, int(launch.blocks))
 
 
-def _lowered(
-    workload: Workload, machine: Machine, warps: float | None, known: Code | None = None
-) -> tuple[Code, Units]:
-    """Return a workload's code, if it is not known, and the machine that it runs on."""
-    launch, profile = workload.launch, workload.profile
-    if launch is not None and workload.code and profile is not None:
-        on = units(machine, busy_sms(machine, float(launch.blocks)))
-        return known or from_program(workload.code, on, profile, name=workload.name), on
+def _code(workload: Workload, machine: Machine, warps: float | None = None) -> tuple[Code, Units]:
+    """Return a workload's code, and the machine that it runs on."""
+    launch = workload.launch
+    if launch is not None and workload.code and workload.profile is not None:
+        return lowered(workload, machine, float(launch.blocks))
     on = units(machine)  # as in the closed forms: every SM as busy as this one
     return from_workload(workload, on, warps if launch is None else None), on
 
 
-def _is_idle(key: str, changes: Mapping[str, float], given: Workload | None, machine: Machine) -> bool:
+_LAST: list[tuple[Workload, Machine, float, Code, Units]] = []  # models and the simulation ask for the same
+
+
+def lowered(workload: Workload, machine: Machine, blocks: float) -> tuple[Code, Units]:
+    """Return the code of a counted kernel of so many blocks, and the units of the machine."""
+    for known, last, of, code, on in _LAST:
+        if known is workload and last is machine and of == blocks:
+            return code, on
+    on = units(machine, busy_sms(machine, blocks))
+    code = from_program(workload.code, on, workload.profile, name=workload.name)
+    _LAST[:] = [(workload, machine, blocks, code, on)]
+    return code, on
+
+
+def _is_idle(key: str, changes: Mapping[str, float], given: Workload, machine: Machine) -> bool:
     """Return whether the simulation is the same without one of the changes."""
     seen = []
     for chosen in (changes, {k: v for k, v in changes.items() if k != key}):
         try:
             changed, workload = overlay(machine, given, chosen)
             assert workload is not None
-            code, on = _lowered(workload, changed, None)
+            code, on = _code(workload, changed)
         except WarplensError:  # without it nothing can be simulated
             return False
         arrays = (on.pipes, on.setup, on.curves, on.loads, on.spread)
@@ -218,11 +211,6 @@ def simulated_kernel(
         note = f"before each block {replaced:g} cycles pass until its place is taken (sm.block_replacement_cycles)"
         measured = replace(measured, notes=[*measured.notes, note])
     return _answer(code, on, options, measured, resident * code.warps_per_block, mode)
-
-
-def _fitting(machine: Machine, threads: int, registers: int, shared: int) -> int:
-    found = occupancy(machine, threads_per_block=threads, registers_per_thread=registers, shared_bytes_per_block=shared)
-    return int(found.blocks_per_sm)
 
 
 def _answer(code: Code, on: Units, options: Options, measured: Measured, warps: int, mode: str) -> Simulation:

@@ -19,19 +19,15 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from warplens.core.errors import MissingField
 from warplens.machine import Machine
 from warplens.machine.machine import Contention
 from warplens.program.instruction import Instruction
 from warplens.program.lone_warp import LATENCY, facts_of
-from warplens.simulator.code import Code, Step
-from warplens.simulator.from_program import from_program
-from warplens.simulator.simulation import busy_sms
+from warplens.simulator.code import Step
 from warplens.simulator.traffic import SECTOR_BYTES as SECTOR_BYTES
 from warplens.simulator.traffic import atomic_cycles as atomic_cycles
 from warplens.simulator.traffic import dram_seconds, l1_miss_cycles, l2_seconds
-from warplens.simulator.units import PIPES, Units, units
-from warplens.workload import Workload
+from warplens.simulator.units import PIPES, Units
 from warplens.workload.counted import Walk, lone_warp_cycles, walk
 from warplens.workload.profile import Profile
 
@@ -40,23 +36,6 @@ _NAMES = {
     "tensor cores": "tensor cores", "warp-group products": "tensor cores",
     "shared memory": "shared memory and l1", "memory system": "shared memory and l1",
 }  # fmt: skip
-
-
-_LAST: list[tuple[Workload, Machine, Units, Code]] = []  # all models ask for what the first has lowered
-
-
-def lowered(workload: Workload, machine: Machine) -> tuple[Units, Code]:
-    """Return the units of a machine and a counted kernel's code on them, as the simulator takes both."""
-    profile = workload.profile
-    if profile is None:
-        raise MissingField("warplens", f"workload {workload.name}", "profile (count it with `warplens analyze`)")
-    for known, on, of_machine, code in _LAST:
-        if known is workload and on is machine:
-            return of_machine, code
-    of_machine = units(machine, busy_sms(machine, profile.grid_blocks))
-    code = from_program(workload.code, of_machine, profile, name=workload.name)
-    _LAST[:] = [(workload, machine, of_machine, code)]
-    return of_machine, code
 
 
 def unit_cycles(steps: Sequence[Step], profile: Profile, on: Units) -> dict[str, float]:

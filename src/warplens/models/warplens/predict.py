@@ -32,13 +32,12 @@ from warplens.models.warplens.limits import (
     dram_cycles,
     l2_cycles,
     latency_bound,
-    lowered,
     unit_cycles,
 )
 from warplens.simulator.code import Code
 from warplens.simulator.fluid_schedule import kernel_fluid
 from warplens.simulator.sampling import BUDGET
-from warplens.simulator.simulation import simulate
+from warplens.simulator.simulation import lowered, simulate
 from warplens.simulator.units import Units
 from warplens.workload import Number, Workload
 from warplens.workload.profile import Profile
@@ -68,8 +67,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     notes, run = list[str](), None
     start = launch_cycles(machine, profile)
     if simulated:
-        known = found.code if workload.launch is not None and workload.launch.blocks == blocks else None
-        run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm), code=known)
+        run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm))
         error = f"by what is left out and by chance {run.error_cycles:.3g} off" if run.error_cycles else ""
         terms["simulated"] = Term(run.cycles, "cycles", error)
         on_sm, stalls, notes = slower * run.cycles, run.stalls, [*run.notes]
@@ -122,8 +120,8 @@ _LAST: list[tuple[Workload, Machine, int, _Limits]] = []  # one form of the mode
 
 
 def _limits(workload: Workload, profile: Profile, machine: Machine, resident: int) -> _Limits:
-    for known, on, of, found in _LAST:
-        if known is workload and on is machine and of == resident:
+    for known, last, of, found in _LAST:
+        if known is workload and last is machine and of == resident:
             return found
     sms, instructions = machine.chip.sm_count, workload.code
     spread = schedule(profile, int(sms), resident)
@@ -131,13 +129,13 @@ def _limits(workload: Workload, profile: Profile, machine: Machine, resident: in
     chip = {"dram bandwidth": dram, "l2 bandwidth": l2}
     if queues := atomic_cycles(instructions, profile, machine):
         chip["atomics"] = queues
-    on_units, code = lowered(workload, machine)
-    busy = {name: c / sms * spread.uneven for name, c in unit_cycles(code.steps, profile, on_units).items()}
+    code, on = lowered(workload, machine, profile.grid_blocks)
+    busy = {name: c / sms * spread.uneven for name, c in unit_cycles(code.steps, profile, on).items()}
     slower = clock_ratio(busy, machine)
     busy = {name: slower * c for name, c in busy.items()}
-    load = Load(dram, l2, max([*busy.values(), *chip.values()]), on_units)
+    load = Load(dram, l2, max([*busy.values(), *chip.values()]), on)
     latency, levels = latency_bound(instructions, profile, load, spread.rounds * slower)
-    found = _Limits(spread, code, on_units, chip, busy, slower, latency, levels)
+    found = _Limits(spread, code, on, chip, busy, slower, latency, levels)
     _LAST[:] = [(workload, machine, resident, found)]
     return found
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from warplens.machine import Machine, load_machine
 from warplens.machine.measured import Packets, Scattered
-from warplens.papers.validation.kernels import PARTS, Part, launches
+from warplens.papers.validation.kernels import PARTS, Launch, Part, launches
 from warplens.papers.validation.points import Point, Run, Watch, points
 
 ALL = "all mechanisms"
@@ -55,7 +55,6 @@ MECHANISMS: dict[str, dict[str, Any]] = {
         )
     },
     "reconvergence": {"sm__reconverge_cycles": None},
-    "reconvergence, one warp after another": {"sm__reconverge_interval_cycles": None},
     "barrier": {"sm__barrier_cycles": None, "sm__barrier_per_warp_cycles": None},
     "data path under a barrier": {"sm__barrier_data_path_cycles": None},
     "fence": {"sm__fence_cycles": None},
@@ -63,14 +62,11 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "register banks": {"sm__register_banks": None},
     "sources that are read late": _timings(read_cycles=None),
     "tensor rates": {"tensor": {}},
-    "special registers": _operations("s2r", "s2ur"),
-    "conversions from double": _operations("f2f_double"),
     "clock under matrix instructions": {"chip__tensor_clock_hz": None},
     # shared memory and L1
     "queue before memory and SFUs": {"sm__queued_per_scheduler": None, "sm__sfu_queue_release_cycles": None},
     "registers sent to shared memory": _operations("sts_64", "sts_128"),
     "wide loads from shared memory": _operations("lds_64", "lds_128"),
-    "MATCH, REDUX, ATOMS, SHFL.IDX": _operations("match", "redux", "atoms_add", "atoms_cas", "shfl_idx"),
     "queue of loads of an SM": {"memory__queued_loads_per_sm": None},
     "L1 takes an access per interval": {"cache__l1_request_interval_cycles": None},
     "transactions beyond a line": {"memory__extra_transaction_cycles": None, "memory__coalesced_transactions": None},
@@ -79,7 +75,6 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "latency of L2": {"cache__l2_latency_cycles": None},
     "limit of L2": {"cache__l2_bytes_per_second": None},
     "packets of L2": {"packets": Packets()},
-    "one request of a pair of SMs": {"cache__l2_pair_saving_fraction": None},
     "what one SM gets of L2": {"bandwidth": _without("bandwidth", lambda name: name == "l2_load_16")},
     "atomics by the lines that they share": {"atomics": _without("atomics", lambda name: "_lines_" in name)},
     "latency under load, DRAM": {"contention": None},
@@ -147,15 +142,17 @@ def ablate(
     gpu: str = "h200",
     model: str = "warplens",
     *,
+    measured: Sequence[Launch] | None = None,
     every: int = 1,
     processes: int = 1,
     watch: Watch | None = None,
 ) -> list[Ablation]:
-    """Return a model's error without each mechanism, over every n-th measured launch."""
+    """Return a model's error without each mechanism, over every n-th launch: those measured of the suite, or others."""
     machine = load_machine(gpu)
     there = [name for name in MECHANISMS if not lacks(machine, name)]
     runs = [Run(ALL, model, machine), *(Run(name, model, without(machine, name)) for name in there)]
-    return compared(points(launches(machine.id)[::every], runs, processes=processes, watch=watch))
+    chosen = (launches(machine.id) if measured is None else measured)[::every]
+    return compared(points(chosen, runs, processes=processes, watch=watch))
 
 
 def compared(made: Sequence[Point]) -> list[Ablation]:
