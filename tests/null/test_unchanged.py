@@ -24,6 +24,12 @@ KERNELS = {
 }
 kernels = st.sampled_from(sorted(KERNELS))
 
+
+def _timing(kind: str, field: str) -> Callable[[Machine], float | None]:
+    """Return what reads a number of an instruction class."""
+    return lambda machine: getattr(machine.timing(kind), field)
+
+
 # Numbers of a machine by the keys of `--set`.
 NUMBERS: dict[str, Callable[[Machine], float | None]] = {
     "machine.sms": lambda m: m.chip.sm_count,
@@ -33,9 +39,9 @@ NUMBERS: dict[str, Callable[[Machine], float | None]] = {
     "machine.l2": lambda m: m.cache.l2_bytes_per_second,
     "machine.sm.warps_max": lambda m: m.sm.warps_max,
     "machine.contention.a_cycles": lambda m: m.contention.a_cycles if m.contention else None,
-    **{f"{k}.latency": lambda m, k=k: m.timing(k).latency_cycles for k in ("fp32", "int", "sfu", "load", "shared")},
-    **{f"{k}.rate": lambda m, k=k: m.timing(k).peak_ops_per_cycle_per_scheduler for k in ("fp32", "sfu")},
-}  # type: ignore[dict-item]
+    **{f"{k}.latency": _timing(k, "latency_cycles") for k in ("fp32", "int", "sfu", "load", "shared")},
+    **{f"{k}.rate": _timing(k, "peak_ops_per_cycle_per_scheduler") for k in ("fp32", "sfu")},
+}
 
 # Overlays of the advisor that change nothing.
 OVERLAYS: dict[str, Callable[[Workload], Workload]] = {
