@@ -79,7 +79,7 @@ CHAINS = ("instruction.ffma", "instruction.imad", "instruction.lop3", "instructi
           "pair.imad_wide_lop3", "pair.fadd2_iadd", "instruction.lds_128", "instruction.sts_64", "instruction.sts_128",
           "instruction.vote.ilp2", "instruction.uniform_int", "instruction.uniform_imul", "instruction.dfma",
           "instruction.dadd", "instruction.hadd2", "instruction.hfma2", "instruction.lds_128.ilp4", "pair.imad_fadd",
-          "instruction.vote", "instruction.lds_64", "pair.fadd_mufu")  # fmt: skip
+          "instruction.vote", "instruction.lds_64", "instruction.s2r", "pair.fadd_mufu")  # fmt: skip
 _OFF = {
     "instruction.lds_64": pytest.mark.xfail(strict=True, reason="16 warps are 2.05 % too fast"),
     "instruction.hadd2": pytest.mark.xfail(strict=True, reason="2.1 % too slow: the port of instructions is a queue"),

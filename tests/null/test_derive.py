@@ -33,7 +33,7 @@ ARITHMETIC = {"chip.processing_elements", "sm.warps_per_scheduler_max"}  # of th
 BY_TRACES = {  # whole numbers of a rule (test_orders, ...) and ncu's times, not the journal's
     "launch.cold_start_one_seconds",
     "instructions.constant.peak_ops_per_cycle_per_scheduler",
-    "sm.issues_counted", "sm.issue_counts_cycles",
+    "sm.issues_counted", "sm.issue_counts_cycles", "sm.reconverge_interval_cycles",
     "instruction_cache.port_cycles",
 }  # fmt: skip
 

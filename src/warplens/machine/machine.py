@@ -195,6 +195,7 @@ class Sm(Section, frozen=True):
     barrier_per_warp_cycles: Cycles | None = None
     barrier_data_path_cycles: Cycles | None = None
     reconverge_cycles: Cycles | None = None
+    reconverge_interval_cycles: Cycles | None = None
     fence_cycles: Cycles | None = None
     register_banks: Annotated[float, Meta(ge=2, le=2)] | None = None
     queued_per_scheduler: Count | None = None

@@ -32,7 +32,8 @@ from warplens.simulator.units import PIPES, Units
 from warplens.workload.profile import Profile
 from warplens.workload.unmodelled import sleep_seconds
 
-_BARRIER_SLOT = 8  # behind the scoreboards
+_CONVERGED_SLOT, _BARRIER_SLOT = 7, 8  # behind the scoreboards
+_SPECIAL = PIPES.index("special registers")
 # Class whose units serve an instruction, by its time alone and beside others (units.json.gz, of BREV
 # `operations.brev`); NOP has none.
 _SERVED_AS = {
@@ -110,15 +111,28 @@ def _delayed(steps: list[Step], code: Sequence[Instruction], machine: Machine) -
 
 
 def _linked(steps: list[Step], code: Sequence[Instruction], units: Units) -> list[Step]:
-    """Return the steps with the slots of asynchronous groups (`matrix`), and with the time for which a warp sleeps."""
-    copies = any(x.opcode == "LDGDEPBAR" for x in code)
+    """Return the steps with their slots besides scoreboards, and with the time for which a warp sleeps.
+
+    A warp's threads converge one after another: one in some cycles of an SM, and the instruction behind BSYNC comes as
+    much later as that waits for others'. Asynchronous groups have slots of their own (`matrix`).
+    """
+    pipe, copies = PIPES.index("convergence unit"), any(x.opcode == "LDGDEPBAR" for x in code)
+    converges = [bool(units.pipes.interval[pipe]) and x.opcode == "BSYNC" for x in code[:-1]]
     for i, x in enumerate(code):
         step, group = steps[i], asynchronous(x, copies)
+        if any(converges[i : i + 1]):
+            step = replace(
+                step, pipe=pipe, kind=at.QUEUED, passes=1.0, takes=0.0, latency=max(step.stall, step.branch),
+                reason=at.RESOLVING, values=(*step.values, _CONVERGED_SLOT),
+            )  # fmt: skip
         if asleep := sleep_seconds(x):
             step = replace(step, branch=asleep * units.machine.chip.clock_hz)
-        if group.waits or group.values or group.moved:
-            waits = (*step.waits, *((slot, 0.0) for slot in group.waits))
-            step = replace(step, waits=waits, values=(*step.values, *group.values), moved=group.moved)
+        waits = [_CONVERGED_SLOT] * (i > 0 and converges[i - 1]) + list(group.waits)
+        if waits or group.values or group.moved:
+            step = replace(
+                step, waits=(*step.waits, *((slot, 0.0) for slot in waits)), values=(*step.values, *group.values),
+                moved=group.moved,
+            )  # fmt: skip
         steps[i] = step
     return steps
 
@@ -181,7 +195,7 @@ class _Lowering:
         base, control = self.served[x.kind], x.control
         assert control is not None
         kind, pipe, passes, latency, reason = base.kind, base.pipe, base.passes, base.latency, base.reason
-        slots, values = list(control.waits), [control.write_scoreboard]
+        issue_cycles, slots, values = base.issue_cycles, list(control.waits), [control.write_scoreboard]
         if kind == at.BARRIER and x.opcode not in ("BAR", "BARRIER"):
             kind = at.FIXED  # fences and the like: they wait by scoreboard
         if x.kind == "convert" and control.write_scoreboard is None:  # a fixed latency: not one of the SFUs'
@@ -198,6 +212,9 @@ class _Lowering:
             # they queue for the tensor cores; consumers show as at a barrier, as in ncu's samples
             latency, reason = passes + behind_passes(x, machine), at.AT_BARRIER
             pipe = PIPES.index("warp-group products") if pipe >= 0 else pipe
+        if x.opcode in ("S2R", "S2UR") and (special := _special(x, machine)) is not None:
+            kind, pipe, reason = at.QUEUED, _SPECIAL, at.SHORT
+            issue_cycles, (passes, latency) = machine.sm.issue_interval_cycles, special
         if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
             slots, values, latency = [*slots, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
         takes, arithmetic, further = passes, kind == at.FIXED, _slots_behind(x.kind, machine)
@@ -206,7 +223,7 @@ class _Lowering:
         if not (arithmetic and pipe >= 0 and x.kind != "tensor"):  # how many registers they read
             operands = Operands() if arithmetic else Operands(*in_banks, writes=operands.writes)
         step = replace(
-            base, pipe=pipe, kind=kind, reason=reason, latency=latency, passes=passes,
+            base, pipe=pipe, kind=kind, reason=reason, issue_cycles=issue_cycles, latency=latency, passes=passes,
             stall=float(max(2 if control.yields else 1, control.stall)) + further,
             yields=2 if control.yields and control.stall == 1 else int(control.yields),
             takes=max(1.0, takes - further) if arithmetic else 0.0,
@@ -240,6 +257,23 @@ def _shape(x: Instruction) -> tuple[object, ...]:
 
 def _is_access(unit: int, kind: str) -> bool:
     return unit in (at.LOAD, at.STORE) or KINDS[kind] == "shared memory"
+
+
+# Cycles of a link of `operations.s2r` besides: the stall counts of a shift, a cut to seven bits and half an addition.
+_BEHIND_SPECIAL = 6.0
+
+
+def _special(x: Instruction, machine: Machine) -> tuple[float, float] | None:
+    """Return the passes and the latency of a read of a special register; None where it is not known.
+
+    It is measured with what makes a sum of it; to a uniform register it takes longer (`operations.s2ur`). It has a
+    unit of its own: an SFU's instruction right behind one waits for nothing (lone_warp.json, mufu_ilp1).
+    """
+    known = machine.operations.get(x.opcode.lower()) or machine.operations.get("s2r")
+    if known is None or known.latency_cycles is None or not known.peak_ops_per_cycle_per_scheduler:
+        return None
+    cycles = 32 / known.peak_ops_per_cycle_per_scheduler / machine.sm.schedulers
+    return cycles, known.latency_cycles - _BEHIND_SPECIAL - (cycles - 1.0)
 
 
 _KEPT = re.compile(r"\b(R\d+)\.reuse")

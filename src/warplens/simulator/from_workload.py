@@ -28,6 +28,7 @@ from warplens.workload.workload import Access, Workload
 ENDLESS = 1 << 40
 _MOST_STEPS = 20_000
 _ITERATION = 2_000  # instructions of an iteration of which counts that are not whole are a part
+_MOST_RATIO = 1e6  # of two counts
 _MOST_BODIES = 128  # of an iteration that is spelled out
 _PLAIN = {"shared_2way": "shared", "load_random": "load"}  # classes whose accesses take longer than these
 _NO_RESULT = ("store", "branch", "barrier", "exit")
@@ -171,6 +172,8 @@ def _chain(workload: Workload, counts: dict[str, float]) -> list[str]:
     if not links:
         order = [k for k in counts if k not in ("branch", "exit", "barrier", "store")] or list(counts)
         least = min(counts[k] for k in order)
+        if max(counts[k] for k in order) > _MOST_RATIO * least:
+            raise WarplensError(f"{workload.name}: a count of {least:.3g} is too small beside the others")
         spread = [
             (j / round(counts[k] / least), i, k) for i, k in enumerate(order) for j in range(round(counts[k] / least))
         ]

@@ -50,9 +50,10 @@ def packet_seconds(x: Instruction, i: int, profile: Profile, machine: Machine) -
         return 0.0, 0.0
     lines = sectors * profile.counts["lines"][i] / max(1.0, profile.counts["sectors"][i])
     if x.kind == "load" and x.opcode not in ATOMICS:
+        left = 1 - (machine.cache.l2_pair_saving_fraction or 0.0) * read_together(profile)
         by_sectors = sectors * (packets.load_sector_seconds or SECTOR_BYTES / rate)
         replies = max(lines * (packets.load_reply_seconds or 0.0), by_sectors)
-        return lines * (packets.load_request_seconds or 0.0), replies
+        return left * lines * (packets.load_request_seconds or 0.0), left * replies
     whole = packets.store_sector_seconds or SECTOR_BYTES / rate
     part = 1.0 if x.opcode in ATOMICS else _partial(i, profile)
     each = part * (packets.partial_sector_seconds or whole) + (1 - part) * whole
@@ -73,6 +74,15 @@ def _fetching_seconds(i: int, profile: Profile, machine: Machine, packets: float
     absent = sum(t.written_alone * max(t.dram_written_bytes, cold * t.written_footprint_bytes) for t in profile.traffic)
     missing = min(1.0, absent / stored)
     return missing * _partial(i, profile) * max(0.0, sectors * SECTOR_BYTES / rate - packets)
+
+
+def read_together(profile: Profile) -> float:
+    """Return the share of what is asked of L2 to read that the next block in x, on the SM beside, asks for too.
+
+    Both SMs of a pair get what they ask for at about the same time for one request (shared_reads.json).
+    """
+    asked = sum(t.l2_read_bytes for t in profile.traffic)
+    return sum(t.read_together * t.l2_read_bytes for t in profile.traffic) / asked if asked else 0.0
 
 
 def _partial(i: int, profile: Profile) -> float:

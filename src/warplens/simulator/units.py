@@ -31,6 +31,7 @@ PIPES = (
     "integer",
     "product",
     "sfu units",
+    "special registers",
     "fp64 units",
     "tensor cores",
     "warp-group products",
@@ -39,10 +40,11 @@ PIPES = (
     "barrier unit",
     "uniform datapath",
     "constant cache",
+    "convergence unit",
 )
-_SM_WIDE = ("shared memory", "memory system", "barrier unit", "constant cache")
+_SM_WIDE = ("shared memory", "memory system", "barrier unit", "special registers", "constant cache", "convergence unit")
 _OF_PROGRAMS = {"int": "integer", "imul": "product", "imul_wide": "product", "uniform": "uniform datapath"}
-_QUEUED = ("sfu units", "shared memory", "shuffle", "constant cache")
+_QUEUED = ("sfu units", "special registers", "shared memory", "shuffle", "constant cache")
 INFINITE = 1e30
 # The last length that was measured to fit, and a bit: the next one, a quarter longer (first level) or an eighth
 # (second), did not. Where between them the end lies is not known; half of an eighth is assumed.
@@ -119,6 +121,7 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
     entries = {
         "memory system": -1 if loads is None else max(1, int(loads / sm.schedulers)),
         "barrier unit": -1,
+        "convergence unit": -1,
         "warp-group products": -1,  # eight in a row issue at once (data/h200/suite/triton/ncu.json.gz, flash attention)
         **dict.fromkeys(_QUEUED, -1 if queued is None else int(queued)),
     }
@@ -126,6 +129,8 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
         entries["sfu units"] = 1
     l1, shared = PIPES.index("memory system"), PIPES.index("shared memory")
     intervals = {
+        "special registers": 1.0,
+        "convergence unit": sm.reconverge_interval_cycles or 0.0,
         "barrier unit": sm.barrier_per_warp_cycles or 0.0,
         "memory system": cache.l1_request_interval_cycles or 0.0,
     }

@@ -55,6 +55,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
         )
     },
     "reconvergence": {"sm__reconverge_cycles": None},
+    "reconvergence, one warp after another": {"sm__reconverge_interval_cycles": None},
     "barrier": {"sm__barrier_cycles": None, "sm__barrier_per_warp_cycles": None},
     "data path under a barrier": {"sm__barrier_data_path_cycles": None},
     "fence": {"sm__fence_cycles": None},
@@ -62,6 +63,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "register banks": {"sm__register_banks": None},
     "sources that are read late": _timings(read_cycles=None),
     "tensor rates": {"tensor": {}},
+    "special registers": _operations("s2r", "s2ur"),
     "clock under matrix instructions": {"chip__tensor_clock_hz": None},
     # shared memory and L1
     "queue before memory and SFUs": {"sm__queued_per_scheduler": None, "sm__sfu_queue_release_cycles": None},
@@ -75,6 +77,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "latency of L2": {"cache__l2_latency_cycles": None},
     "limit of L2": {"cache__l2_bytes_per_second": None},
     "packets of L2": {"packets": Packets()},
+    "one request of a pair of SMs": {"cache__l2_pair_saving_fraction": None},
     "what one SM gets of L2": {"bandwidth": _without("bandwidth", lambda name: name == "l2_load_16")},
     "atomics by the lines that they share": {"atomics": _without("atomics", lambda name: "_lines_" in name)},
     "latency under load, DRAM": {"contention": None},
