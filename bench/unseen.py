@@ -4,6 +4,7 @@
     python bench/unseen.py lu_pivot    the launches whose names begin so
     python bench/unseen.py --fast      as `analyze --fast` predicts
     python bench/unseen.py --unblind   names launches of the test set too
+    python bench/unseen.py --ablation  the train set without each mechanism of the model; half an hour on one core
     python bench/unseen.py --short     kernels below 10 us: 20 that launch terms were fitted to, 20 others that count
 
 The kernels are under data/h200/suite/unseen, each with its launch file; durations.json.gz has what an H200 took for
@@ -27,7 +28,8 @@ from typing import NamedTuple
 
 import warplens as wl
 from warplens.core.errors import WarplensError
-from warplens.papers.validation.kernels import is_test
+from warplens.papers.validation.ablation import ablate
+from warplens.papers.validation.kernels import Launch, is_test
 from warplens.program.toolchain import prefer_wheels
 
 DATA = Path(__file__).parents[1] / "data/h200/suite"
@@ -66,6 +68,12 @@ def predicted(folder: Path, name: str, measured: float, *, fast: bool) -> Seen |
     return Seen(name, time, measured, 100 * (time / measured - 1), p.model, p.bound or "", inside)
 
 
+def counted(folder: Path, name: str, measured: float) -> Launch:
+    """Count a launch as `analyze` does."""
+    stem, _, variant = name.partition(".")
+    return Launch(name, wl.count(None, folder / f"{stem}.toml", "h200", variant=variant), 1e-6 * measured)
+
+
 def launches(folder: Path, names: tuple[str, ...]) -> list[tuple[Path, str, float]]:
     """Return the measured launches of a folder whose names begin so, each with its microseconds."""
     times = json.loads(gzip.decompress((folder / "durations.json.gz").read_bytes()))["launches"]
@@ -91,9 +99,18 @@ def main() -> None:
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--unblind", action="store_true")
+    parser.add_argument("--ablation", action="store_true")
     given = parser.parse_args()
     folders = [DATA / "short" / "learn", DATA / "short" / "blind"] if given.short else [DATA / "unseen"]
     chosen = [launch for folder in folders for launch in launches(folder, tuple(given.names or ("",)))]
+    if given.ablation:
+        with ProcessPoolExecutor(2) as pool:
+            train = [launch for launch in chosen if not is_test(launch[1].partition(".")[0])]
+            known = list(pool.map(counted, *zip(*train, strict=True)))
+        for a in ablate(measured=known, processes=2):
+            moved = f"{a.worse_percent:+.2f} points, largest launch {a.largest_percent:+.1f} %"
+            print(f"{a.mechanism:42}{a.mean_percent:6.2f} %   {moved}")
+        return
     with ProcessPoolExecutor(2) as pool:
         made = list(pool.map(partial(predicted, fast=given.fast), *zip(*chosen, strict=True)))
     for line in (s for s in made if isinstance(s, str)):

@@ -17,7 +17,7 @@ from warplens.program import load_programs, nvrtc
 from warplens.program.control_flow import flow_graph
 from warplens.program.instruction import Instruction
 from warplens.simulator import layout
-from warplens.simulator.code import Code, Step, Way
+from warplens.simulator.code import Code, Step, WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import ENDLESS
 from warplens.simulator.run import Options
@@ -59,13 +59,13 @@ def _samples() -> list[dict[str, Any]]:
 
 def _behind_barrier(code: Code) -> Code:
     """Return code whose warps begin two cycles apart; those of a scheduler begin to wait one cycle apart."""
-    [block], steps, paths = code.blocks, list(code.steps), list[Way]()
+    [block], steps, paths = code.blocks, list(code.steps), list[WarpPath]()
     for warp, way in enumerate(block):
         steps += [Step(label="pad")] * (-len(steps) % layout.LINE_INSTRUCTIONS)
         later = 2.0 * warp - (len(block) - 1 - warp) // SCHEDULERS
         steps.append(Step(label="before", stall=BEFORE + later, yields=0))
-        paths.append(Way([([(len(steps) - 1, len(steps))], 1), *code.ways[way].segments]))
-    return msgspec.structs.replace(code, steps=steps, ways=paths, blocks=[[*range(len(block))]])
+        paths.append(WarpPath([([(len(steps) - 1, len(steps))], 1), *code.paths[way].segments]))
+    return msgspec.structs.replace(code, steps=steps, paths=paths, blocks=[[*range(len(block))]])
 
 
 def _percent(sample: dict[str, Any], rate: bool = True) -> float:
@@ -73,7 +73,7 @@ def _percent(sample: dict[str, Any], rate: bool = True) -> float:
     if not rate:
         machine = machine.with_values(instructions__constant__peak_ops_per_cycle_per_scheduler=None)
     made, code, warps = units(machine), _loops()[sample["with"], sample["chains"]], sample["warps"]
-    laid = from_program(code, made, ways=[Way([([(0, len(code))], ENDLESS)])], blocks=[[0] * warps])
+    laid = from_program(code, made, paths=[WarpPath([([(0, len(code))], ENDLESS)])], blocks=[[0] * warps])
     laid = _behind_barrier(laid)
     laid = msgspec.structs.replace(laid, steady=True, bodies=LINKS)
     return 100 * (steady(laid, made, Options(limit_cycles=100_000)).cycles / float(sample["cycles"]) - 1)

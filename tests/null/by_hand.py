@@ -16,7 +16,7 @@ from warplens.papers.validation.stored import data_file
 from warplens.program.decoding import decode_texts
 from warplens.program.instruction import Control, Instruction
 from warplens.simulator import layout as at
-from warplens.simulator.code import Way
+from warplens.simulator.code import WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import ENDLESS
 from warplens.simulator.run import Options
@@ -76,6 +76,6 @@ def turn_cycles(code: Sequence[Placed], warps: int = 1) -> float:
     """Return what a turn of the loop of units.json.gz takes that is filled with this code."""
     filled = list(code) * (_LOOP // len(code))
     made = program([*filled, *[("NOP", 1, False)] * (_LOOP - len(filled)), *_END])
-    laid = from_program(made, h200(), ways=[Way([([(0, len(made))], ENDLESS)])], blocks=[[0] * (4 * warps)])
+    laid = from_program(made, h200(), paths=[WarpPath([([(0, len(made))], ENDLESS)])], blocks=[[0] * (4 * warps)])
     found = steady(replace(laid, steady=True, bodies=1.0), h200(), Options(limit_cycles=20_000))
     return found.cycles * 4 * warps

@@ -73,7 +73,7 @@ def test_two_gpus_with_dram_of_two_kinds_agree_in_all_but_dram(other: str, many:
 def test_what_waiting_gives_is_the_same_on_both_kinds() -> None:
     """Whole numbers are the same; code from DRAM is less than 6 % apart, the fit of split sectors less than 3."""
     pairs = {pair.key: pair for pair in agree(numbers("measured"), numbers("measured_again"))}
-    for key in ("sm.sfu_place_cycles", "sm.queued_per_scheduler", "sm.barrier_data_path_cycles",
+    for key in ("sm.sfu_queue_release_cycles", "sm.queued_per_scheduler", "sm.barrier_data_path_cycles",
                 "instruction_cache.kept_bytes", "instructions.sfu.read_cycles", "instructions.shared.read_cycles",
                 "instructions.shuffle.read_cycles"):  # fmt: skip
         assert pairs[key].percent == 0, key

@@ -38,7 +38,7 @@ def test_the_place_before_the_sfu_is_free_some_cycles_late(late: int) -> None:
     """The first is taken at once, the second waits; the n-th goes when the one before was taken, at 8 (n - 2)."""
     issued = {n: (2 if n == 2 else 8 * (n - 2) + late) for n in QUEUED["mufu"]}
     rows = [({"count": n, "warps": 1}, {"issuing": at + 2.0}) for n, at in issued.items()]
-    assert found(waiting.derive_queues, "wait.queue.sfu", rows) == {"sm.sfu_place_cycles": late}
+    assert found(waiting.derive_queues, "wait.queue.sfu", rows) == {"sm.sfu_queue_release_cycles": late}
 
 
 def test_a_barrier_holds_the_data_path_for_what_turns_take_longer() -> None:

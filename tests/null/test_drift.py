@@ -98,7 +98,7 @@ def test_stores_all_along_drift_apart_with_the_root_of_the_waits() -> None:
         "LDG R0, [R2]\nFADD R1, R0, R0\nSTG [R4], R1", {0: _SENT, 1: _AWAITED}, [Segment([(0, 3)], 16)]
     )
     made = course_of(code, profile)
-    assert (made.waits, made.apart) == (16, 1)
+    assert (made.waits, made.unordered) == (16, 1)
     assert made.drift == pytest.approx(1 / 4, rel=0.01)
 
 
@@ -106,7 +106,7 @@ def test_stores_behind_all_loads_are_half_as_far_apart_again_and_a_barrier_joins
     loop, tail = Segment([(0, 2)], 16), Segment([(2, 4)], 1)
     code, profile = _laid("LDG R0, [R2]\nFADD R1, R0, R0\nBAR\nSTG [R4], R1", {0: _SENT, 1: _AWAITED}, [loop, tail])
     made = course_of(code, profile)
-    assert (made.waits, made.apart) == (16, 0)
+    assert (made.waits, made.unordered) == (16, 0)
     assert made.drift == pytest.approx(1.5 / 4)
 
 

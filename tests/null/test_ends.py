@@ -16,7 +16,7 @@ from tests.events import two_events_us
 from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
 from warplens.models.warplens.predict import start_cycles
-from warplens.simulator.code import Code, Step, Way
+from warplens.simulator.code import Code, Step, WarpPath
 from warplens.simulator.from_workload import from_workload
 from warplens.simulator.run import Options, run
 from warplens.simulator.sampling import MOST, mean_over_draws
@@ -66,8 +66,8 @@ def test_the_first_blocks_of_an_sm_begin_at_once() -> None:
 
 def _code(warps: int) -> Code:
     steps = [Step(label=str(k), stall=4.0) for k in range(200)]
-    way = Way([([(0, len(steps))], 1)])
-    return Code(name="short", steps=steps, ways=[way], blocks=[[0] * warps], controlled=True)
+    way = WarpPath([([(0, len(steps))], 1)])
+    return Code(name="short", steps=steps, paths=[way], blocks=[[0] * warps], controlled=True)
 
 
 def test_the_simulator_has_both() -> None:

@@ -9,8 +9,8 @@ from tests.null.predicted import ASKED, predicted
 from warplens.machine import load_machine
 from warplens.papers.validation.kernels import Part
 from warplens.simulator import layout as at
-from warplens.simulator.code import Code, Step, lay_steps, lay_ways, straight
-from warplens.simulator.fluid_schedule import BurstArrays, kernel_fluid, lay_bursts, run_fluid
+from warplens.simulator.code import Code, Step, path_arrays, straight
+from warplens.simulator.fluid_schedule import SpanArrays, kernel_fluid, run_fluid, span_arrays
 from warplens.simulator.operands import Operands
 from warplens.simulator.run import Options, Run, run
 from warplens.simulator.units import PIPES, units
@@ -20,16 +20,15 @@ CORES, INTEGER, L1, SHARED = (PIPES.index(n) for n in ("cuda cores", "integer", 
 
 
 def code(steps: list[Step], warps: int, turns: int = 1) -> Code:
-    return Code(name="test", steps=steps, ways=[straight(steps, turns)], blocks=[[0] * warps], controlled=True)
+    return Code(name="test", steps=steps, paths=[straight(steps, turns)], blocks=[[0] * warps], controlled=True)
 
 
-def cut(made: Code) -> BurstArrays:
-    return lay_bursts(made, lay_steps(made.steps), lay_ways(made), H200)
+def cut(made: Code) -> SpanArrays:
+    return span_arrays(made, path_arrays(made), H200)
 
 
 def fluid(made: Code, resident: int, blocks: int, *, compiled: bool = True) -> Run:
-    laid = lay_steps(made.steps)
-    return run_fluid(made, H200, Options(compiled=compiled), resident=resident, blocks=blocks, laid=laid)
+    return run_fluid(made, H200, Options(compiled=compiled), resident=resident, blocks=blocks)
 
 
 def simulated(made: Code, resident: int, blocks: int) -> float:
@@ -56,9 +55,9 @@ EVERYTHING = [*ADDS, load(), READ, USE, BARRIER, *WHOLE]
 
 def test_a_burst_ends_before_a_wait_and_behind_a_barrier() -> None:
     made = cut(code([*ADDS, load(), USE, BARRIER, *ADDS], 1))
-    assert made.bursts.first.tolist() == [0, 7, 9] and made.bursts.last.tolist() == [6, 8, 14]
-    assert made.bursts.slots.tolist() == [7, 2, 6]
-    assert made.bursts.cycles[2] == 14 and made.bursts.stall[2] == 1  # 15 cycles, the last two stall counts apart
+    assert made.spans.first.tolist() == [0, 7, 9] and made.spans.last.tolist() == [6, 8, 14]
+    assert made.spans.slots.tolist() == [7, 2, 6]
+    assert made.spans.cycles[2] == 14 and made.spans.stall[2] == 1  # 15 cycles, the last two stall counts apart
     assert made.demands[2, 0] == pytest.approx(6 / 14)
     assert [o.step for o in made.operations] == [6, 8]  # the load and the barrier
 
@@ -67,7 +66,7 @@ def test_a_register_port_that_half_of_the_instructions_use_costs_an_eighth_of_a_
     add, other = (Step(label="add", pipe=CORES, operands=Operands(n << at.LANES_AT)) for n in (1, 0))
     read = Step(label="read", kind=at.QUEUED, pipe=SHARED, values=(0,), operands=Operands(1))
     made = cut(code([add, add, other, read], 1))
-    assert made.bursts.slots.sum() == pytest.approx(4 + 0.5 * (2 / 4) ** 2)
+    assert made.spans.slots.sum() == pytest.approx(4 + 0.5 * (2 / 4) ** 2)
 
 
 @pytest.mark.parametrize(("warps", "blocks"), [(4, 1), (8, 3)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import heapq
 import json
 import statistics
 from pathlib import Path
@@ -14,8 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from warplens.machine import load_machine
-from warplens.models.warplens import block_scheduling as hand_out
-from warplens.models.warplens.predict import cold_code_cycles
+from warplens.models.warplens.predict import assigned, cold_code_cycles
 from warplens.papers.validation.kernels import launches
 from warplens.simulator.simulation import simulate
 from warplens.workload.ncu_report import own_writes
@@ -87,16 +85,14 @@ def test_what_the_profiler_left_in_l2_is_not_the_kernels() -> None:
 
 @pytest.mark.parametrize("sampled", [(3.0, 3.0, 5.0), (0.0, 1.0), tuple(float(7 + k * k % 11) for k in range(50))])
 @pytest.mark.parametrize(("count", "sms", "resident"), [(133, 132, 8), (700, 132, 2), (3000, 7, 3)])
-def test_blocks_that_differ_go_to_the_place_that_is_free_first(
-    sampled: tuple[float, ...], count: int, sms: int, resident: int, monkeypatch: pytest.MonkeyPatch
+def test_blocks_that_differ_go_to_the_block_slot_that_is_free_first(
+    sampled: tuple[float, ...], count: int, sms: int, resident: int
 ) -> None:
     work = np.random.default_rng(0).choice(sampled, count)
-    places, per_sm = [(0.0, i) for i in range(min(count, sms * resident))], [0.0] * sms
+    free, per_sm = [0.0] * min(count, sms * resident), [0.0] * sms
     for each in (work / work.mean()).tolist():
-        free, place = places[0]
-        per_sm[place % sms] += each
-        heapq.heapreplace(places, (free + each, place))
-    wanted = max(places)[0], max(per_sm) / (count / sms)
-    assert hand_out.handed_out.__wrapped__(sampled, count, sms, resident) == wanted
-    monkeypatch.setattr(hand_out, "_compiled", hand_out._hand_out)  # the definition, as plain Python
-    assert hand_out.handed_out.__wrapped__(sampled, count, sms, resident) == wanted
+        slot = free.index(min(free))
+        free[slot] += each
+        per_sm[slot % sms] += each
+    wanted = max(free), max(per_sm) / (count / sms)
+    assert assigned(sampled, count, sms, resident) == wanted

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from warplens.machine import Machine, load_machine
 from warplens.papers.validation.ablation import without
-from warplens.simulator.code import Code, Way
+from warplens.simulator.code import Code, WarpPath
 from warplens.simulator.from_workload import ENDLESS, step
 from warplens.simulator.run import Options
 from warplens.simulator.sampling import steady
@@ -39,8 +39,8 @@ def _rate(machine: Machine, sms: float, chains: int, width: int, warps: int) -> 
     )  # fmt: skip
     late = ADDRESS_CYCLES if width == 4 else 0.0
     steps = [replace(load, waits=((k, late),), values=(k,)) for k in range(chains)]
-    ways = [Way([([(0, chains)], ENDLESS)])]
-    code = Code(name="loads", steps=steps, ways=ways, blocks=[[0] * warps], controlled=True, steady=True)
+    ways = [WarpPath([([(0, chains)], ENDLESS)])]
+    code = Code(name="loads", steps=steps, paths=ways, blocks=[[0] * warps], controlled=True, steady=True)
     return chains / steady(code, made, Options(limit_cycles=60_000)).cycles
 
 

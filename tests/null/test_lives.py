@@ -58,7 +58,7 @@ def test_the_last_warp_of_a_block_is_that_of_a_quarter_as_many() -> None:
             )
             found.append(draws.max(axis=1).mean() / draws.mean() - p["last_of_block"] / p["latency"])
         off[alike] = float(np.sqrt(np.mean(np.square(found))))
-    assert min(off, key=lambda alike: off[alike]) == load_machine("h200").memory.alike_warps
+    assert min(off, key=lambda alike: off[alike]) == load_machine("h200").memory.correlated_warps
 
 
 def test_the_place_of_a_block_is_taken_again() -> None:
@@ -85,6 +85,6 @@ def test_the_laboratory_says_the_same() -> None:
     ):
         value = found[key]
         assert isinstance(value, float) and kept and abs(value / kept - 1) < within, key
-    assert found["memory.alike_warps"] in (2, 3, 4)  # 2.6 by the mean: between the 2 and the 4 of `points`
+    assert found["memory.correlated_warps"] in (2, 3, 4)  # 2.6 by the mean: between the 2 and the 4 of `points`
     saved = found["cache.l2_pair_saving_fraction"]
     assert isinstance(saved, float) and 0.3 < saved < (sources.cache.l2_pair_saving_fraction or 0)  # at least

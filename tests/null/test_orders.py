@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from warplens.papers.validation.stored import read
 from warplens.simulator import layout as at
-from warplens.simulator.code import Step, Way
+from warplens.simulator.code import Step, WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.run import Options, run
 
@@ -131,15 +131,15 @@ def _run(code: list[Placed], waits: list[int]) -> tuple[list[list[tuple[int, int
     """
     n = len(waits)
     made = program([*code, ("NOP", 11, False)])
-    laid = from_program(made, h200(), ways=[Way([([(0, len(made))], 1)])], blocks=[[0]])
+    laid = from_program(made, h200(), paths=[WarpPath([([(0, len(made))], 1)])], blocks=[[0]])
     first, before = len(laid.steps), Step(label="before", stall=8.0, yields=True)
     steps = [*laid.steps, before, *(replace(before, stall=float(cycles)) for cycles in waits), Step(label="NOP")]
     ways = [
-        Way([([(first, first + 1)], _COUNTS[n][k] - 1), ([(first + 1 + k, first + 2 + k)], 1), ([(0, first)], 1)])
+        WarpPath([([(first, first + 1)], _COUNTS[n][k] - 1), ([(first + 1 + k, first + 2 + k)], 1), ([(0, first)], 1)])
         for k in range(n)
     ]
-    ways.append(Way([([(first + n + 1, first + n + 2)], 1)]))
-    laid = replace(laid, steps=steps, ways=ways, blocks=[[way for k in range(n) for way in (k, n, n, n)]])
+    ways.append(WarpPath([([(first + n + 1, first + n + 2)], 1)]))
+    laid = replace(laid, steps=steps, paths=ways, blocks=[[way for k in range(n) for way in (k, n, n, n)]])
     found = [list[tuple[int, int]]() for _ in waits]
     events = run(laid, h200(), Options(events=6000), resident=1, blocks=1).events
     for time, what, warp, step, _ in events.tolist():

@@ -12,7 +12,7 @@ from warplens.machine import load_machine
 from warplens.papers.validation.simulated import stored_code
 from warplens.papers.validation.stored import data_file, read
 from warplens.simulator import layout as at
-from warplens.simulator.code import Way
+from warplens.simulator.code import WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.run import Options, Run, run
 from warplens.simulator.units import units
@@ -35,9 +35,9 @@ def _beside(columns: int, factor: str, beside: str, groups: int, turns: int, opt
         read("experiments/register_ports/warp_group_products_code.json.gz")["loops"][f"{factor}{columns}_{beside}"],
     )
     made, end = units(load_machine("h200")), len(group) + len(loop)
-    others = Way([([(0, len(group))], groups)] if groups else [([(end - 1, end)], 1)])
-    ways = [others, Way([([(len(group), end)], turns)])]
-    laid = from_program([*group, *loop], made, ways=ways, blocks=[[0] * 4 + [1] * 4])
+    others = WarpPath([([(0, len(group))], groups)] if groups else [([(end - 1, end)], 1)])
+    ways = [others, WarpPath([([(len(group), end)], turns)])]
+    laid = from_program([*group, *loop], made, paths=ways, blocks=[[0] * 4 + [1] * 4])
     return run(laid, made, options, resident=1, blocks=1)
 
 

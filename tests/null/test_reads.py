@@ -16,7 +16,7 @@ from warplens.papers.validation.stored import data_file, read
 from warplens.program.decoding import decode_texts
 from warplens.program.instruction import Control, Instruction, Operand
 from warplens.simulator import layout as at
-from warplens.simulator.code import Way
+from warplens.simulator.code import WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.operands import Reader, _lanes
 from warplens.simulator.run import Options, run
@@ -87,7 +87,7 @@ def _cycles(code: list[Any], made: Units | None = None) -> int:
         for text, slot in zip(texts, slots, strict=True)
     ]
     made = made or _h200()
-    laid = from_program(program, made, ways=[Way([([(0, len(program))], 1)])], blocks=[[0]])
+    laid = from_program(program, made, paths=[WarpPath([([(0, len(program))], 1)])], blocks=[[0]])
     events = run(laid, made, Options(events=2000), resident=1, blocks=1).events
     issued = {int(row[3]): int(row[0]) for row in events if row[1] == at.ISSUED}
     return issued[len(program) - 1] - issued[0] - 65 - len(late)
@@ -174,11 +174,11 @@ def test_a_predicate_written_first_leaves_every_operand_its_lane(text: str, regi
 
 def test_parts_of_an_issue_slot_are_held_at_the_port() -> None:
     """Stages take whole cycles: with eight and a half slots a run did not end."""
-    values = {"instructions__imul_wide__issue_slots": 8.5, "instructions__imul_wide__held_cycles": 9.0}
+    values = {"instructions__imul_wide__issue_slots": 8.5, "instructions__imul_wide__extra_stall_cycles": 9.0}
     made = units(load_machine("h200").with_values(**values))
     texts = ["IMAD.WIDE R4, R2, R3, R6", "IMAD.WIDE.U32 R8, R4, R3, R6", "IMAD.WIDE R10, R8, R2, R4", "EXIT"]
     known = decode_texts(texts)
     code = [replace(known[text], control=Control(2, False, None, None, 0, 0)) for text in texts]
-    laid = from_program(code, made, ways=[Way([([(0, 3)], 20), ([(3, 4)], 1)])], blocks=[[0] * 16] * 4)
+    laid = from_program(code, made, paths=[WarpPath([([(0, 3)], 20), ([(3, 4)], 1)])], blocks=[[0] * 16] * 4)
     done = run(laid, made, Options(), resident=4, blocks=4)
     assert done.issued == 64 * 61 and done.end_cycle < 40_000

@@ -13,7 +13,7 @@ from warplens.machine import load_machine
 from warplens.papers.validation.simulated import stored_code
 from warplens.papers.validation.stored import read
 from warplens.program.instruction import Instruction
-from warplens.simulator.code import Code, Step, Way
+from warplens.simulator.code import Code, Step, WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import ENDLESS
 from warplens.simulator.run import Options
@@ -51,19 +51,21 @@ def _one_by_one(code: Code) -> Code:
     """Return code whose warps begin two cycles apart."""
     warps = len(code.blocks[0])
     before = [Step(label="before", stall=200.0 + 2 * w, yields=0) for w in range(warps)]
-    ways = [Way([([(len(code.steps) + w, len(code.steps) + w + 1)], 1), *code.ways[0].segments]) for w in range(warps)]
-    return replace(code, steps=[*code.steps, *before], ways=ways, blocks=[list(range(warps))])
+    ways = [
+        WarpPath([([(len(code.steps) + w, len(code.steps) + w + 1)], 1), *code.paths[0].segments]) for w in range(warps)
+    ]
+    return replace(code, steps=[*code.steps, *before], paths=ways, blocks=[list(range(warps))])
 
 
 def _percent(sample: dict[str, Any], interval: float | None = 2.0) -> float:
     made = units(load_machine("h200").with_values(sm__reconverge_interval_cycles=interval))
     code, warps = _loop(sample["change"], sample["kind"]), sample["warps"]
-    ways = [Way([(_runs(code, sample["skip"]), ENDLESS)])]
-    laid = _one_by_one(from_program(code, made, ways=ways, blocks=[[0] * warps]))
+    ways = [WarpPath([(_runs(code, sample["skip"]), ENDLESS)])]
+    laid = _one_by_one(from_program(code, made, paths=ways, blocks=[[0] * warps]))
     if sample["every"] > 1:  # on one scheduler: the warps of the others end at once
-        steps, ends = [*laid.steps, Step(label="end")], Way([([(len(laid.steps), len(laid.steps) + 1)], 1)])
-        block = [w for way in laid.blocks[0] for w in (way, len(laid.ways), len(laid.ways), len(laid.ways))]
-        laid = replace(laid, steps=steps, ways=[*laid.ways, ends], blocks=[block])
+        steps, ends = [*laid.steps, Step(label="end")], WarpPath([([(len(laid.steps), len(laid.steps) + 1)], 1)])
+        block = [w for way in laid.blocks[0] for w in (way, len(laid.paths), len(laid.paths), len(laid.paths))]
+        laid = replace(laid, steps=steps, paths=[*laid.paths, ends], blocks=[block])
     cycles = steady(replace(laid, steady=True, bodies=REGIONS), made, Options(limit_cycles=40_000)).cycles
     return 100 * (cycles / float(sample["cycles"]) - 1)
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from warplens.papers.validation.stored import read
 from warplens.program.instruction import Control
 from warplens.simulator import layout as at
-from warplens.simulator.code import Way
+from warplens.simulator.code import WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.register_writes import come_back
 from warplens.simulator.run import Options, run
@@ -33,7 +33,7 @@ def _clocks(code: list[Any]) -> list[int]:
     made = [
         replace(x, control=_SCOREBOARDS.get(slot[0][-1], x.control)) for x, slot in zip(made, slots, strict=True)
     ]  # fmt: skip
-    laid = from_program(made, h200(), ways=[Way([([(0, len(made))], 1)])], blocks=[[0]])
+    laid = from_program(made, h200(), paths=[WarpPath([([(0, len(made))], 1)])], blocks=[[0]])
     events = run(laid, h200(), Options(events=3000), resident=1, blocks=1).events
     issued, held = {int(row[3]): int(row[0]) for row in events if row[1] == at.ISSUED}, held_cycles(events)
     return [read_at(issued[k], held) - issued[0] - 65 for k in range(len(_BEFORE), len(made))]

@@ -11,7 +11,7 @@ from warplens.machine import load_machine
 from warplens.papers.validation.simulated import stored_code
 from warplens.papers.validation.stored import read
 from warplens.simulator import layout as at
-from warplens.simulator.code import Way
+from warplens.simulator.code import WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.run import Options, run
 from warplens.simulator.units import units
@@ -36,7 +36,7 @@ def _done(name: str, warps: int) -> tuple[list[float], list[float]]:
         units(load_machine("h200")),
         stored_code(read("experiments/warp_scheduling/issue_shares_code.json.gz")["loops"][name]),
     )
-    laid = from_program(code, made, ways=[Way([([(0, len(code))], _TURNS)])], blocks=[[0] * (4 * warps)])
+    laid = from_program(code, made, paths=[WarpPath([([(0, len(code))], _TURNS)])], blocks=[[0] * (4 * warps)])
     events = np.array(run(laid, made, Options(events=2_000_000), resident=1, blocks=1).events)
     issued = events[events[:, 1] == at.ISSUED]
     own = [issued[issued[:, 2] == 4 * w][:, 0] for w in range(warps)]

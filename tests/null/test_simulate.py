@@ -20,17 +20,17 @@ from warplens.papers import lemeire_simulator
 from warplens.program.instruction import Control, Instruction
 from warplens.program.lone_warp import issue_alone
 from warplens.simulator import layout as at
-from warplens.simulator.code import Code, Way, lay_steps
+from warplens.simulator.code import Code, WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import from_workload
 from warplens.simulator.overlay import overlay, restalled
 from warplens.simulator.run import Course, Options, run
 from warplens.simulator.sampling import BUDGET, kernel, steady
 from warplens.simulator.units import POLICIES, units
-from warplens.simulator.views import IssueRate, Occupancy, Stalls, events, listen
+from warplens.simulator.views import Event, IssueRate, Occupancy, events, listen
 from warplens.workload import Access, Launch, Workload, mix
 from warplens.workload.profile import COLUMNS, Profile, Segment
-from warplens.workload.profile import Path as WarpPath
+from warplens.workload.profile import Path as CountedPath
 from warplens.workload.workload import WarpListing
 
 LAUNCH = Launch(grid=64, block=128, blocks_per_sm=4)
@@ -148,12 +148,13 @@ def test_a_million_warps_cost_no_more_than_ten_thousand(text: str, turns: int) -
     assert many.simulated_instructions <= few.simulated_instructions
 
 
-def test_what_is_behind_the_first_part_of_a_way_is_the_rest_of_it() -> None:
-    way = Way([([(0, 3)], 1), ([(3, 5), (7, 8)], 4), ([(8, 10)], 1)])
+def test_two_parts_of_a_path_are_the_whole_of_it() -> None:
+    path = WarpPath([([(0, 3)], 1), ([(3, 5), (7, 8)], 4), ([(8, 10)], 1)])
+    size = path.instructions
     walked = [
         [i for runs, times in part.segments for _ in range(times) for first, stop in runs for i in range(first, stop)]
-        for n in range(way.instructions)
-        for part in (way, Way([*way.first(n).segments, *way.behind(n).segments]))
+        for n in range(size + 1)
+        for part in (path, WarpPath([*path.part(0, n).segments, *path.part(n, size).segments]))
     ]
     assert all(part == walked[0] for part in walked)
 
@@ -164,10 +165,10 @@ def test_a_run_that_goes_on_is_the_run_of_all_its_blocks(compiled: bool) -> None
     for text in ("FADD R1, R1, R3\nBAR\n", "LD R1, [R2]\nFADD R1, R1, R3\nMUFU R1, R1\n"):
         made = units(load_machine("h200"))
         code = from_workload(listing(text), made)
-        laid, options = lay_steps(code.steps), Options(compiled=compiled, events=500)
-        course = Course(code, made, options, resident=3, blocks=14, laid=laid)
+        options = Options(compiled=compiled, events=500)
+        course = Course(code, made, options, resident=3, blocks=14)
         for blocks in (4, 5, 10, 14):
-            one, two = course.up_to(blocks), run(code, made, options, resident=3, blocks=blocks, laid=laid)
+            one, two = course.up_to(blocks), run(code, made, options, resident=3, blocks=blocks)
             assert (one.end_cycle, one.issued, one.dram_bytes) == (two.end_cycle, two.issued, two.dram_bytes)
             for what in ("stalls", "blocks", "events"):
                 assert np.array_equal(getattr(one, what), getattr(two, what)), what
@@ -191,6 +192,41 @@ def test_block_replacement_takes_its_time() -> None:
     with_it = api.simulate(work, machine).cycles
     without = api.simulate(work, machine.with_values(sm__block_replacement_cycles=0.0)).cycles
     assert with_it - without == 4 * 201  # behind each block, as in the closed forms
+
+
+class Stalls:
+    """Warp-cycles by Nsight's reasons, as the events tell it: what lies before an issue without a reason is another's.
+
+    `not_selected` here has a register port's `dispatch` too, and the wait of a warp before a full queue while others
+    are asked (the engine counts that as `math`, `mio` or `lg`); the first cycles of a wait count to its last reason.
+    """
+
+    def __init__(self, warps_per_block: int) -> None:
+        self.warps, self.since, self.cycles = warps_per_block, dict[int, int](), dict[str, int]()
+
+    def on(self, event: Event) -> None:
+        """Add up from one event of a warp to the next."""
+        if event.kind == "block started":
+            for warp in range(event.warp, event.warp + self.warps):
+                self.since.pop(warp, None)
+        elif event.kind == "issued":
+            self._until(event.cycle, event.warp, at.NOT_SELECTED)
+            self._until(event.cycle + 1, event.warp, at.SELECTED)
+        elif event.kind == "stalled":
+            self._until(event.cycle, event.warp, event.detail)
+        elif event.kind == "barrier left":
+            self._until(event.cycle, event.warp, at.AT_BARRIER)
+
+    def result(self) -> dict[str, int]:
+        """Return cycles by reason."""
+        return self.cycles
+
+    def _until(self, cycle: int, warp: int, reason: int) -> None:
+        """Give the time since the last event of a warp to a reason."""
+        since = self.since.get(warp, cycle - (reason == at.SELECTED))
+        if cycle > since:
+            self.cycles[at.REASONS[reason]] = self.cycles.get(at.REASONS[reason], 0) + cycle - since
+        self.since[warp] = max(since, cycle)
 
 
 def test_events_tell_the_same_as_the_counts() -> None:
@@ -355,7 +391,7 @@ def profile(paths: list[list[tuple[list[tuple[int, int]], int]]], blocks: list[l
         counts["requests"][i] = counts["executed"][i]
         counts["sectors"][i] = counts["l2_sectors"][i] = 4 * counts["executed"][i]
         counts["wavefronts"][i] = counts["executed"][i]
-    ways = [WarpPath([Segment(runs, times) for runs, times in path]) for path in paths]
+    ways = [CountedPath([Segment(runs, times) for runs, times in path]) for path in paths]
     return Profile(
         grid_blocks=grid, warps_per_block=len(blocks[0]), emulated_blocks=1, exact=True, counts=counts, paths=ways,
         blocks=blocks,
@@ -369,7 +405,8 @@ def test_a_lone_warp_of_a_program_takes_what_its_control_codes_say() -> None:
     issued = [int(row[0]) for row in made.events if row[1] == at.ISSUED]
     alone = issue_alone(PROGRAM, machine).issue_cycles
     # The load's latency is the curve's at no load, a little above the least one; everything else is the same.
-    extra = units(machine).loaded_cycles(0.0) - machine.latency_cycles("load")
+    curve = units(machine).curves[0]
+    extra = max(curve.unloaded, curve.a) - machine.latency_cycles("load")
     assert issued[1] - alone[1] == pytest.approx(extra, abs=1)
     assert np.diff(issued[1:]).tolist() == np.diff(alone[1:]).tolist()
 

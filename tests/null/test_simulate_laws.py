@@ -17,7 +17,7 @@ from warplens.machine import load_machine
 from warplens.machine.tables import InstructionClass
 from warplens.models import predict
 from warplens.simulator import layout as at
-from warplens.simulator.code import Code, Step, Way
+from warplens.simulator.code import Code, Step, WarpPath
 from warplens.simulator.from_workload import ENDLESS, from_workload
 from warplens.simulator.run import Options, Run, run
 from warplens.simulator.units import PIPES, POLICIES, units
@@ -150,7 +150,7 @@ def run_block(
     """Run one block of warps on the H200, each as often around the loop as its kind says, from `later` on."""
     at_once = {"sm__block_replacement_cycles": later, "sm__block_replacement_per_warp_cycles": 0.0, **other}
     machine = load_machine("h200").with_values(**at_once)
-    code = Code(name="x", steps=steps, ways=[Way([([(0, len(steps))], n)]) for n in times], blocks=[block])
+    code = Code(name="x", steps=steps, paths=[WarpPath([([(0, len(steps))], n)]) for n in times], blocks=[block])
     return run(code, units(machine), Options(policy=policy), resident=1, blocks=1, limit=limit, stagger=stagger)
 
 
@@ -236,7 +236,7 @@ def run_chain(latencies: list[float], factor: float, warps: int, policy: str, ti
         Step(label=str(i), pipe=0, latency=c * factor, values=(i % 2,), waits=(((i + 1) % 2, 0.0),))
         for i, c in enumerate(latencies)
     ]
-    code = Code(name="x", steps=steps, ways=[Way([([(0, len(steps))], times)])], blocks=[[0] * warps])
+    code = Code(name="x", steps=steps, paths=[WarpPath([([(0, len(steps))], times)])], blocks=[[0] * warps])
     return run(code, units(load_machine("gtx980")), Options(policy=policy), resident=1, blocks=1, limit=limit)
 
 
@@ -261,7 +261,7 @@ def test_two_loops_that_were_anomalies_are_none() -> None:
     adds = [("cuda cores", 1, (), False), ("cuda cores", 0, (1,), True), ("cuda cores", 1, (), False)]
     steps = [step("sfu units", 0, (), True), *(step(*add) for add in adds)]
     half = [replace(x, latency=x.latency / 2) for x in steps]
-    place = {"sm__sfu_place_cycles": 4.0}
+    place = {"sm__sfu_queue_release_cycles": 4.0}
     ends = [run_block(x, None, 23 * [0], (ENDLESS,), 12_000.0, **place).issued for x in (steps, half)]
     assert ends[1] >= ends[0]
     loads = [step("shared memory", 2, (), False), step("shared memory", 0, (2,), True)]

@@ -19,7 +19,7 @@ from warplens.papers.validation.simulated import Point, judged, mix_code, simula
 from warplens.papers.validation.stored import data_file, read
 from warplens.program.instruction import Instruction
 from warplens.simulator import layout as at
-from warplens.simulator.code import Code, Step, Way
+from warplens.simulator.code import Code, Step, WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import ENDLESS
 from warplens.simulator.run import Options, run
@@ -80,7 +80,7 @@ def _loop_error(row: dict[str, Any], code: list[Instruction], sample: dict[str, 
     """
     made = _h200()
     warps = 4 * bin(sample["active"]).count("1")
-    laid = from_program(code, made, ways=[Way([([(0, len(code))], ENDLESS)])], blocks=[[0] * warps])
+    laid = from_program(code, made, paths=[WarpPath([([(0, len(code))], ENDLESS)])], blocks=[[0] * warps])
     laid = msgspec.structs.replace(laid, steady=True, bodies=float(row["unroll"]))
     return 4 * steady(laid, made, Options(limit_cycles=cycles)).cycles / float(sample["cycles"]) - 1
 
@@ -280,12 +280,14 @@ def test_warps_at_different_places_share_the_fetch_of_long_code(
     steps = [Step(label="wait", stall=float(samples[0]["later_cycles"])), *[add] * links, Step(label="BRA", stall=5.0)]
     loop = ([(1, len(steps))], 4)
     ways = (
-        [Way([loop]), *(Way([([(0, 1)], k), loop]) for k in range(1, active.bit_count()))] if later else [Way([loop])]
+        [WarpPath([loop]), *(WarpPath([([(0, 1)], k), loop]) for k in range(1, active.bit_count()))]
+        if later
+        else [WarpPath([loop])]
     )
-    ways.append(Way([([(len(steps) - 1, len(steps))], 1)]))  # of warps that are not active
+    ways.append(WarpPath([([(len(steps) - 1, len(steps))], 1)]))  # of warps that are not active
     order = [w for w in range(16) if active >> w & 1]
     block = [(order.index(w) if later else 0) if w in order else len(ways) - 1 for w in range(16)]
-    code = Code(name="fetch", steps=steps, ways=ways, blocks=[block], controlled=True)
+    code = Code(name="fetch", steps=steps, paths=ways, blocks=[block], controlled=True)
     assert run(code, _h200(), Options(), resident=1, blocks=1).end_cycle == pytest.approx(measured, rel=within)
 
 
@@ -312,7 +314,7 @@ def test_loads_under_way_have_a_limit_on_an_sm_and_none_on_a_warp(lines: int, wa
     if not within:
         assert set(np.diff(issued).ravel()) == {8.0} and last < (_h200().machine.timing("load").latency_cycles or 0)
     load = Step(label="LDG", pipe=PIPES.index("memory system"), kind=at.LOAD, stall=8.0, passes=float(lines))
-    code = Code(name="x", steps=[load] * 40, ways=[Way([([(0, 40)], 1)])], blocks=[[0] * warps])
+    code = Code(name="x", steps=[load] * 40, paths=[WarpPath([([(0, 40)], 1)])], blocks=[[0] * warps])
     done = run(code, _h200(), Options(events=10_000), resident=1, blocks=1)
     sent = [int(row[0]) for row in done.events if row[1] == at.ISSUED and row[2] == 0]
     assert len(sent) == 40 and sent[-1] - sent[0] + 8 == pytest.approx(last, rel=within)

@@ -12,7 +12,7 @@ from warplens.machine import load_machine
 from warplens.papers.validation.stalls import Stalls, validate_stalls
 from warplens.program.instruction import Control, Instruction
 from warplens.simulator import layout as at
-from warplens.simulator.code import Way
+from warplens.simulator.code import WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.run import Options, Run, run
 from warplens.simulator.units import units
@@ -30,9 +30,9 @@ def loops(turns: list[list[tuple[str, str, int, int]]], options: Options, limit:
         for opcode, kind, stall, _ in kinds
         for _ in range(long)
     ]  # fmt: skip
-    ways = [Way([([(i * long, (i + 1) * long)], times)]) for i, (*_, times) in enumerate(kinds)]
+    ways = [WarpPath([([(i * long, (i + 1) * long)], times)]) for i, (*_, times) in enumerate(kinds)]
     rows = [[kinds.index(warp) for warp in warps] for warps in turns]
-    return run(from_program(code, made, ways=ways, blocks=rows), made, options, resident=1, blocks=1, limit=limit)
+    return run(from_program(code, made, paths=ways, blocks=rows), made, options, resident=1, blocks=1, limit=limit)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from warplens.machine import load_machine
 from warplens.papers.validation.stored import read
 from warplens.simulator import layout as at
-from warplens.simulator.code import Code, Step, Way
+from warplens.simulator.code import Code, Step, WarpPath
 from warplens.simulator.run import Options, run
 from warplens.simulator.units import PIPES, Units, units
 
@@ -45,10 +45,12 @@ def _clocks(text: str, begins: list[int]) -> list[list[int]]:
         for k, begin in enumerate(begins)
     ]
     first, end = len(steps), len(steps) + len(code)
-    ways = [Way([([(k, k + 1)], 1), ([(first, end)], 1)]) for k in range(first)] + [Way([([(end, end + 1)], 1)])]
+    ways = [WarpPath([([(k, k + 1)], 1), ([(first, end)], 1)]) for k in range(first)] + [
+        WarpPath([([(end, end + 1)], 1)])
+    ]
     block = [way for k in range(first) for way in (k, first, first, first)]
     laid = Code(
-        name="together", steps=[*steps, *code, Step(label="NOP")], ways=ways, blocks=[block], controlled=True
+        name="together", steps=[*steps, *code, Step(label="NOP")], paths=ways, blocks=[block], controlled=True
     )  # fmt: skip
     found = defaultdict[int, list[int]](list)
     for time, what, warp, pc, *_ in run(laid, _h200(), Options(events=4000), resident=1, blocks=1).events:

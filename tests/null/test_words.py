@@ -22,9 +22,7 @@ PAGES = sorted(DOCS.rglob("*.md"))
 # files that Numba compiles (house.toml).
 TO_DO = {
     "laboratory",
-    "models",
     "papers",
-    "simulator",
 }
 ROOMS = sorted({p.relative_to(SOURCE).parts[0].removesuffix(".py") for p in SOURCE.rglob("*.py")} - {"__init__"})
 
@@ -34,7 +32,7 @@ NAMES = {
     "latch", "latches", "burst", "bursts", "laid", "handed", "drawn", "chance", "chances", "alike", "apart", "lives",
     "made", "crowding", "crowded", "eased", "brisk",
 }  # fmt: skip
-FILE_KEYS = {"bytes_apart", "alike_warps", "sfu_place_cycles", "held_cycles"}  # of users' files
+FILE_KEYS = {"bytes_apart"}  # of users' files
 OPENINGS = {"What", "Whether", "How", "Let", "Who"}
 PHRASES = [
     r"handed out|hands? out (the )?blocks",
@@ -179,7 +177,7 @@ def test_the_page_on_machine_files_has_every_key(section: str) -> None:
 
 
 def _files(room: str) -> list[Path]:
-    """Return the Python files of a room, a package or a module, but for those that Numba compiles."""
+    """Return the Python files of a room, a package or a module, but those that Numba compiles."""
     files = sorted((SOURCE / room).rglob("*.py")) or [SOURCE / f"{room}.py"]
     return [file for file in files if file.relative_to(SOURCE).as_posix() not in COMPILED]
 

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from warplens.core.errors import WarplensError
 from warplens.machine import Machine
+from warplens.models.bounds import residency
 from warplens.models.prediction import Prediction
 from warplens.models.published import sim2012
-from warplens.models.residency import residency
 from warplens.workload.workload import Workload
 
 

@@ -19,8 +19,8 @@ from warplens.advisor.case import Case, Proposal, Refusal, Remedy
 from warplens.advisor.remedies import HOW, REMEDIES, changes_results
 from warplens.core.errors import WarplensError
 from warplens.machine import Machine
+from warplens.models.bounds import residency
 from warplens.models.prediction import Prediction
-from warplens.models.residency import residency
 from warplens.models.warplens import predict as own
 from warplens.workload.workload import Workload
 

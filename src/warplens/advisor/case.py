@@ -12,8 +12,8 @@ from warplens.advisor.advice import Location
 from warplens.advisor.dataflow import waiting
 from warplens.core.errors import MissingField
 from warplens.machine import KINDS, Machine, Occupancy
+from warplens.models.bounds import occupancy_of
 from warplens.models.prediction import Prediction
-from warplens.models.residency import occupancy_of
 from warplens.program.instruction import Instruction
 from warplens.workload.profile import Profile, Segment
 from warplens.workload.workload import Launch, Workload

@@ -18,8 +18,8 @@ from warplens.core.errors import MissingField, WarplensError
 from warplens.core.units import seconds as seconds_text
 from warplens.machine import KINDS, Machine
 from warplens.models import predict
+from warplens.models.bounds import residency
 from warplens.models.prediction import Prediction
-from warplens.models.residency import residency
 from warplens.simulator.overlay import checked, overlay
 from warplens.workload import Number
 from warplens.workload.counted import texts

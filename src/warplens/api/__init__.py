@@ -43,7 +43,7 @@ from warplens.api.verbs import (
 from warplens.core.errors import WarplensError
 from warplens.machine import Machine, Occupancy, OccupancyTable, list_machines, load_machine
 from warplens.models import Curve, Prediction
-from warplens.models.comparison import Comparison
+from warplens.models.registry import Comparison
 from warplens.program import Instruction, Options, list_kernels, load_program
 from warplens.program.program import Program
 from warplens.simulator import Simulation, SimulationOptions

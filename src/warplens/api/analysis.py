@@ -20,7 +20,7 @@ from warplens.core.errors import WarplensError
 from warplens.core.files import write_whole
 from warplens.machine import Machine
 from warplens.models import Prediction
-from warplens.models.comparison import Comparison
+from warplens.models.registry import Comparison
 from warplens.workload import Workload
 from warplens.workload.launch import KernelCall
 

@@ -17,8 +17,8 @@ from warplens.api.counting import DEFAULT_MACHINE, load_any, machine_of
 from warplens.core.errors import WarplensError, refuse
 from warplens.machine import Machine, Occupancy, OccupancyTable
 from warplens.models import Curve, Prediction
-from warplens.models.comparison import OURS, PUBLISHED, Comparison, noted
-from warplens.models.residency import occupancy_of
+from warplens.models.bounds import occupancy_of
+from warplens.models.registry import OURS, PUBLISHED, Comparison, noted
 from warplens.models.warplens import intervals
 from warplens.models.warplens.intervals import with_interval
 from warplens.program.program import Program, Resources
@@ -26,7 +26,6 @@ from warplens.simulator import Simulation, SimulationOptions
 from warplens.simulator.simulation import simulate as _simulate
 from warplens.workload import Number, Workload, parse_workload
 from warplens.workload.counted import texts
-from warplens.workload.profile import Profile
 
 if TYPE_CHECKING:
     from warplens.advisor import Advised
@@ -187,23 +186,21 @@ def occupancy_table(
 
 
 def simulate(
-    workload: Workload | Program | str | Path,
+    workload: Workload | str | Path,
     machine: Machine | str = DEFAULT_MACHINE,
     *,
-    profile: Profile | None = None,
     warps_per_sm: float | None = None,
     changes: Mapping[str, float] | None = None,
     options: SimulationOptions | None = None,
 ) -> Simulation:
-    """Simulate a workload, or a program with its profile, on one SM: time, and what its warps wait for.
+    """Simulate a workload on one SM: time, and what its warps wait for.
 
     `changes` replaces numbers by name (`{"shared.latency": 60}`).
     """
-    work = workload if isinstance(workload, Program) else workload_of(workload)
-    found = _simulate(
-        work, machine_of(machine), profile=profile, warps_per_sm=warps_per_sm, changes=changes, options=options
-    )
-    return replace(found, notes=[*found.notes, *(texts(work.unmodelled) if isinstance(work, Workload) else ())])
+    work = workload_of(workload)
+    found = _simulate(work, machine_of(machine), warps_per_sm=warps_per_sm, changes=changes, options=options)
+    said = texts(work.unmodelled)
+    return replace(found, notes=[*found.notes, *said]) if said else found
 
 
 def workload_of(given: Workload | str | Path) -> Workload:

@@ -31,6 +31,7 @@ from warplens.report import occupancy as report
 from warplens.simulator.overlay import parse, refuse_twice
 from warplens.workload import Workload
 from warplens.workload.compiled_call import OLDEST, architecture, source_of
+from warplens.workload.counted import workload_of as counted_workload
 
 _MOST_WARPS = 1e6
 
@@ -73,8 +74,9 @@ def show(args: argparse.Namespace) -> None:
     data = {"program": program, "analysis": facts, **({} if profile is None else {"profile": profile})}
     if not args.simulate:
         return print_(args, data, listing.program(program, facts, machine, profile))
-    refuse(profile is None, "--simulate needs a call (a launch file, or --grid and so on): warps wait for what they do")
-    found = api.simulate(program, machine, profile=profile)
+    if profile is None:
+        raise WarplensError("--simulate needs a call (a launch file, or --grid and so on): warps wait for what they do")
+    found = api.simulate(counted_workload(program, call, profile, machine), machine)
     data |= simulation.data(found, program.instructions)
     parts = listing.program(program, facts, machine, profile, simulation.beside(found))
     parts += ["", *simulation.answer(found, machine, 0)]

@@ -268,7 +268,7 @@ def derive_blocks(samples: Samples) -> Iterator[Number]:
             f"the longest wait of a block's warps is that of {alike:.2f} times fewer draws from the waits of single "
             f"ones; mean difference of both over blocks of 4 to 32 warps by how many wait alike: {each}"
         )
-        yield Number("memory.alike_warps", float(round(alike)), entry, how)
+        yield Number("memory.correlated_warps", float(round(alike)), entry, how)
 
 
 def _off(samples: Samples, entry: str, part: int) -> float | None:

@@ -37,7 +37,7 @@ _KNOWN = {
 # What counters tell better than times, and what other programs saw before: a file that has these from there keeps them.
 _KEPT = (
     "cache.l2_dirty_bytes", "cache.l2_pair_saving_fraction", "instructions.shared.read_cycles",
-    "sm.block_exchange_cycles", "memory.alike_warps", "contention.written_cycles",
+    "sm.block_exchange_cycles", "memory.correlated_warps", "contention.written_cycles",
     "instruction_cache.fetch_interval_cycles", "launch.empty_kernel_seconds", "launch.cold_start_seconds",
     "scattered.split_sector_seconds", "scattered.split_blocks_bytes", "scattered.split_warps_bytes",
 )  # fmt: skip

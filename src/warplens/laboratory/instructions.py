@@ -215,7 +215,7 @@ def derive_wide_products(samples: Samples) -> Iterator[Number]:
     if wide and plain:
         how = f"a pair, less pair.imad_lop3, in whole cycles: the compiler's stall counts are the same; {wide}"
         held = float(round(wide.median - plain.median))
-        yield Number("instructions.imul_wide.held_cycles", held, "pair.imad_wide_lop3", how)
+        yield Number("instructions.imul_wide.extra_stall_cycles", held, "pair.imad_wide_lop3", how)
 
 
 def derive_shared_memory(samples: Samples) -> Iterator[Number]:

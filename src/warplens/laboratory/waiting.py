@@ -282,7 +282,7 @@ def derive_queues(samples: Samples) -> Iterator[Number]:
         how = (
             f"one warp, {many} in a row: one per {each:.2f} cycles, each issued so long after the one before was taken"
         )
-        yield Number("sm.sfu_place_cycles", float(round(late)), entry, f"{how}; {issuing[many]}")
+        yield Number("sm.sfu_queue_release_cycles", float(round(late)), entry, f"{how}; {issuing[many]}")
     entry = "wait.queue.shared"
     longest = samples.take(entry, lambda p, v: v["longest"], "count", warps=SCHEDULERS)
     held = {n: SCHEDULERS * n - r.median / CONFLICT_WORDS for n, r in longest.items() if r.median > _HELD * n}

@@ -75,7 +75,7 @@ _RULES: tuple[tuple[str, Rule], ...] = (
     (r"contention\.\w+_cycles", _BY_LOAD),
     (r"latency_distribution\.\d+\.throughput_bytes_per_second", _BY_DRAM),
     (r"latency_distribution\.\d+\.\w+_cycles", _BY_LOAD),
-    (r"memory\.(extra_transaction_cycles|queued_loads_per_sm|alike_warps)", _CYCLES),
+    (r"memory\.(extra_transaction_cycles|queued_loads_per_sm|correlated_warps)", _CYCLES),
     # L2
     (re.escape(_L2), _ALL_SMS),
     (r"bandwidth\.l2_load_16\.bytes_per_second", _BY_L2),
@@ -94,7 +94,8 @@ _RULES: tuple[tuple[str, Rule], ...] = (
     (r"(operations\.f2f_double|tensor\.f64(_16816)?)\.peak_\w+", _BY_FP64),
     (r"operations\.(lds_64|lds_128|sts_64|sts_128|match|redux|atoms_add|atoms_cas|shfl_idx|f2f_double|s2r|s2ur)"
      r"\.(latency_cycles|peak_\w+)", _CYCLES),
-    (r"instructions\.\w+\.(latency_cycles|latency_to\.\w+|peak_\w+|read_cycles|held_cycles|issue_slots)", _CYCLES),
+    (r"instructions\.\w+\.(latency_cycles|latency_to\.\w+|peak_\w+|read_cycles|extra_stall_cycles|issue_slots)",
+     _CYCLES),
     (r"tensor\.(f16|bf16|tf32|s8|f64|f64_16816)\.(latency_cycles|peak_\w+)", _CYCLES),
     (r"sm\.\w+|shared_memory\.\w+|instruction_cache\.\w+", _CYCLES),
     # the papers' own models

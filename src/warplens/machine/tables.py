@@ -89,7 +89,7 @@ class Memory(Section, frozen=True):
     departure_coalesced_cycles: Cycles | None = None
     departure_uncoalesced_cycles: Cycles | None = None
     queued_loads_per_sm: Count | None = None
-    alike_warps: Warps | None = None
+    correlated_warps: Warps | None = None
 
 
 class Cache(Section, frozen=True):
@@ -157,7 +157,7 @@ class Sm(Section, frozen=True):
     fence_cycles: Cycles | None = None
     register_banks: Annotated[float, Meta(ge=2, le=2)] | None = None
     queued_per_scheduler: Count | None = None
-    sfu_place_cycles: Cycles | None = None
+    sfu_queue_release_cycles: Cycles | None = None
     issues_counted: Annotated[float, Meta(ge=1, le=1 << 20)] | None = None
     issue_counts_cycles: Annotated[float, Meta(ge=1, le=7)] | None = None
 
@@ -181,7 +181,7 @@ class InstructionTiming(Section, frozen=True):
     needed_warps_per_scheduler: Warps | None = None
     ilp_latency_cycles: Cycles | None = None
     read_cycles: Cycles | None = None
-    held_cycles: Cycles | None = None
+    extra_stall_cycles: Cycles | None = None
     issue_slots: Annotated[float, Meta(ge=0.1, le=1000)] | None = None
     fitted_issue_slots: Annotated[float, Meta(ge=0.1, le=1000)] | None = None
 

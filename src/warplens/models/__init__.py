@@ -3,12 +3,10 @@
 A model is a function from a workload, a machine and a residency to a `Prediction`, without parsing, printing or state.
 Its numbers broadcast: arrays in, arrays out. Every term carries the paper's symbol and equation number.
 
-    registry.py         MODELS by name; `predict` and `predict_all`
+    registry.py         MODELS by name; `predict`, `predict_all`, and the answer to show first
     prediction.py       Prediction and Term; `answer` assembles one
-    residency.py        warps and blocks on an SM
-    bounds.py           rates, latencies and the throughput worksheet that several models read
+    bounds.py           residency, rates, latencies and the throughput worksheet that several models read
     plausibility.py     flags on answers that break a hardware limit
-    comparison.py       all models side by side, and the answer to show first
     occupancy_curve.py  throughput over occupancy, and the warps needed
     warplens/           our model
     published/          one file per paper

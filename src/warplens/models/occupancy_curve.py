@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from warplens.core.errors import WarplensError
 from warplens.machine import Machine
+from warplens.models.prediction import Prediction
 from warplens.models.registry import predict
 from warplens.workload import Number, Workload
 
@@ -43,9 +44,7 @@ def occupancy_curve(
     step = machine.sm.schedulers
     every = np.arange(step, machine.sm.warps_max + 0.5, step)
     n = every if warps_per_sm is None else np.atleast_1d(np.asarray(warps_per_sm, float))
-    prediction = predict(workload, machine, model, warps_per_sm=n)
-    if prediction.cycles is None:
-        raise WarplensError(f"{model} says how many warps are needed, but gives no throughput")
+    prediction = _predicted(workload, machine, model, n)
     return Curve(
         model=model,
         machine=machine.id,
@@ -94,8 +93,13 @@ def needed_warps(workload: Workload, machine: Machine, model: str, fraction: flo
     return float(high)
 
 
-def _throughput(workload: Workload, machine: Machine, model: str, n: Any) -> Any:
+def _predicted(workload: Workload, machine: Machine, model: str, n: Any) -> Prediction:
     prediction = predict(workload, machine, model, warps_per_sm=n)
     if prediction.throughput_warps_per_cycle is None:
         raise WarplensError(f"{model} says how many warps are needed, but gives no throughput")
-    return np.broadcast_to(np.asarray(prediction.throughput_warps_per_cycle), np.shape(n))
+    return prediction
+
+
+def _throughput(workload: Workload, machine: Machine, model: str, n: Any) -> Any:
+    found = _predicted(workload, machine, model, n).throughput_warps_per_cycle
+    return np.broadcast_to(np.asarray(found), np.shape(n))

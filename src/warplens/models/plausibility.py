@@ -11,30 +11,24 @@ from warplens.core.errors import MissingField, WarplensError
 from warplens.machine import Machine
 from warplens.models.bounds import totals, worksheet
 from warplens.models.prediction import Prediction
-from warplens.models.warplens.limits import laid_out, unit_cycles
+from warplens.models.warplens.limits import unit_cycles
+from warplens.simulator.simulation import lowered
 from warplens.workload import Workload
 
 _SLACK = 1.001  # rounding in the papers' own parameters
 
 
 def flagged(prediction: Prediction, workload: Workload, machine: Machine) -> Prediction:
-    """Return the prediction with flags for what is impossible about it."""
+    """Return the prediction with flags on what is impossible about it."""
     if prediction.cycles is None:
         return prediction
-    flags = []
     cycles = np.asarray(prediction.cycles)
-    lowest = np.min(cycles)  # one pass; not a number if any is not
-    if np.isnan(lowest):
-        flags.append(f"unphysical: not a number{_where(np.isnan(cycles))}")
-    if np.isnan(lowest) or lowest < 0:
-        negative = cycles < 0
-        if np.any(negative):
-            flags.append(f"unphysical: negative time{_where(negative)}")
+    wrong = {"not a number": np.isnan(cycles), "negative time": cycles < 0}
+    flags = [f"unphysical: {name}{_where(mask)}" for name, mask in wrong.items() if np.any(mask)]
     for name, share in _shares(prediction, workload, machine).items():
         most = np.max(share, initial=0.0, where=np.isfinite(share))
         if most > _SLACK:
-            over = share > _SLACK
-            flags.append(f"unphysical: {most:.3g} times the peak of {name}{_where(over)}")
+            flags.append(f"unphysical: {most:.3g} times the peak of {name}{_where(share > _SLACK)}")
     return structs.replace(prediction, flags=[*prediction.flags, *flags])
 
 
@@ -65,10 +59,10 @@ def _of_code(workload: Workload, machine: Machine) -> dict[str, Any]:
     assert profile is not None
     warps = profile.grid_blocks * profile.warps_per_block
     try:
-        made, laid = laid_out(workload, machine)
+        code, on = lowered(workload, machine, profile.grid_blocks)
     except WarplensError:  # no control codes, or no paths of warps
         return {}
-    return {name: cycles / warps for name, cycles in unit_cycles(laid.steps, profile, made).items()}
+    return {name: cycles / warps for name, cycles in unit_cycles(code.steps, profile, on).items()}
 
 
 def _evenness(workload: Workload, machine: Machine, resource: str) -> Any:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from warplens.core.units import number, printable, seconds, sure
 from warplens.machine import Machine
-from warplens.models.residency import Residency
+from warplens.models.bounds import Residency
 from warplens.simulator.simulation import Simulation
 from warplens.workload import Number, Workload
 

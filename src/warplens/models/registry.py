@@ -1,19 +1,20 @@
-"""Table of the models by name, and the prediction with one or all of them."""
+"""Table of the models by name, the prediction with one of them, and the comparison of all."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.core.errors import MissingField, WarplensError, nearest
 from warplens.machine import KINDS, Machine
+from warplens.models.bounds import residency
 from warplens.models.plausibility import flagged
 from warplens.models.prediction import Prediction, Term
-from warplens.models.residency import residency
 from warplens.workload import Number, Workload
 
 
@@ -137,7 +138,7 @@ def _sum(workload: Workload, parts: list[Prediction]) -> Prediction:
     cycles: Number = sum((p.cycles for p in parts if p.cycles is not None), start=0.0)
     seconds: Number = sum((p.seconds for p in parts if p.seconds is not None), start=0.0)
     longest = max(parts, key=lambda p: float(np.max(p.seconds)) if p.seconds is not None else 0.0)
-    return structs.replace(
+    return replace(
         longest,
         workload=workload.name,
         per="program",
@@ -152,3 +153,42 @@ def _sum(workload: Workload, parts: list[Prediction]) -> Prediction:
         },
         flags=[f"{p.workload}: {flag}" for p in parts for flag in p.flags],
     )
+
+
+OURS = ("warplens", "warplens-fast")
+PUBLISHED = ("volkov-contention", "volkov")  # the most complete model first
+
+
+class Comparison(Struct, frozen=True):
+    """The predictions of all models, and the reasons of those without an answer."""
+
+    workload: str
+    machine: str
+    predictions: dict[str, Prediction]
+    silent: dict[str, str]  # reasons, by model
+    notes: list[str] = []  # on what no model includes
+
+    @property
+    def possible(self) -> dict[str, float]:
+        """Seconds by model, of those that give a time within the hardware's limits."""
+        timed = {name: p.seconds for name, p in self.predictions.items() if not p.flags}
+        return {name: float(s) for name, s in timed.items() if isinstance(s, (int, float))}
+
+    @property
+    def headline(self) -> Prediction | None:
+        """The answer to show first: our own model's if it has one, with flags where it breaks a hardware limit.
+
+        Else that of the most complete published model whose answer is physically possible, with why ours has none.
+        """
+        ours = next((p for name in OURS if (p := self.predictions.get(name)) and p.seconds is not None), None)
+        if ours is not None:
+            return noted(ours, self.notes)
+        name = next((name for name in (*PUBLISHED, *self.possible) if name in self.possible), None)
+        if name is None:
+            return None
+        return noted(replace(self.predictions[name], why_not_ours=self.silent.get(OURS[0], "")), self.notes)
+
+
+def noted(p: Prediction, notes: Sequence[str]) -> Prediction:
+    """Return the prediction with further notes, each once."""
+    return replace(p, notes=[*dict.fromkeys([*p.notes, *notes])]) if notes else p

@@ -20,12 +20,12 @@ from msgspec import Struct
 from warplens.core.errors import WarplensError
 from warplens.machine import KINDS, Machine
 from warplens.machine.papers import LemeireOperation
+from warplens.models.bounds import residency
 from warplens.models.published.lemeire import latencies as closed_form_latencies
-from warplens.models.residency import residency
 from warplens.program.decoding import parse_listing
 from warplens.program.instruction import Instruction
 from warplens.simulator import layout as at
-from warplens.simulator.code import Step, Way
+from warplens.simulator.code import Step, WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import from_workload as code_of_counts
 from warplens.simulator.units import PIPES, Units, units
@@ -137,16 +137,16 @@ def _of_code(
     code = from_program(instructions, engine, profile, name=workload.name)
     costs = [_cost(x.kind, step, machine, latencies, engine) for x, step in zip(instructions, code.steps, strict=True)]
     used = sorted({path for block in code.blocks for path in block})
-    _check_length(workload.name, sum(code.ways[path].instructions for path in used))
-    graphs = [list(_along(_walk(code.ways[path]), instructions, costs)) for path in used]
-    moved = [sum(costs[i].dram_bytes for i in _walk(code.ways[path])) for path in used]
+    _check_length(workload.name, sum(code.paths[path].instructions for path in used))
+    graphs = [list(_along(_walk(code.paths[path]), instructions, costs)) for path in used]
+    moved = [sum(costs[i].dram_bytes for i in _walk(code.paths[path])) for path in used]
     number = {path: k for k, path in enumerate(used)}
     blocks = [[number[path] for path in block] for block in code.blocks]
     groups, at_once = int(workload.launch.blocks), _at_once(workload, machine, warps)
     return Graphs(workload.name, graphs, blocks, groups, at_once, dram_bytes=moved)
 
 
-def _walk(path: Way) -> Iterator[int]:
+def _walk(path: WarpPath) -> Iterator[int]:
     for runs, times in path.segments:
         for _ in range(times):
             for first, stop in runs:
@@ -184,13 +184,13 @@ def _of_counts(
 ) -> Graphs:
     """Return the graph of the chain that the simulator makes of counts; of a steady state several turns of its loop."""
     code = code_of_counts(workload, engine, warps if workload.launch is None else None)
-    path, bodies = code.ways[0], 0.0
+    path, bodies = code.paths[0], 0.0
     steps = code.steps
     if code.steady:
         loop = list(path.segments[-1][0])
         size = sum(stop - first for first, stop in loop)
         repeats = 2 * max(STEADY_BODIES, -(-STEADY_NODES // (2 * size)))
-        path, bodies = Way([(loop, repeats)]), repeats * code.bodies
+        path, bodies = WarpPath([(loop, repeats)]), repeats * code.bodies
     _check_length(workload.name, path.instructions)
     costs = [_cost(step.label, step, machine, latencies, engine) for step in steps]
     nodes, writer, branch = list[Node](), dict[int, int](), -1

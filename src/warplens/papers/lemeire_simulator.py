@@ -24,9 +24,8 @@ from warplens.machine.papers import LemeireOperation
 from warplens.models.published.volkov_contention import loaded_latency
 from warplens.papers.lemeire_code import OPERATIONS, Graphs, Node, first_half, from_workload
 from warplens.papers.lemeire_graph import Graph, GraphNode, checked, in_order
-from warplens.simulator.code import Code, Step, Way, straight
-from warplens.simulator.from_workload import alike as accesses_of
-from warplens.simulator.from_workload import step
+from warplens.simulator.code import Code, Step, WarpPath, straight
+from warplens.simulator.from_workload import of_width, step
 from warplens.simulator.overlay import overlay
 from warplens.simulator.run import Options
 from warplens.simulator.sampling import BUDGET
@@ -62,7 +61,7 @@ def from_graphs(
     name: str = "graph",
 ) -> Code:
     """Return the code of some graphs; `blocks` has for each kind of group the graph of each of its warps."""
-    steps, streams = list[Step](), list[Way]()
+    steps, streams = list[Step](), list[WarpPath]()
     for nodes in graphs:
         order = in_order([x.operation for x in nodes], [x.needs for x in nodes], name)
         slot = {node: i for i, node in enumerate(order)}
@@ -73,7 +72,7 @@ def from_graphs(
             pipelines[_pipeline(x)].append((len(steps), len(steps) + 1))
             steps.append(
                 Step(
-                    label=x.label or x.operation, line=x.line, holds=issue, stall=issue, latency=completion,
+                    label=x.label or x.operation, line=x.line, issue_cycles=issue, stall=issue, latency=completion,
                     read=issue if x.store else completion, waits=tuple((slot[m], 0.0) for m in x.needs),
                     values=(slot[n],),
                 )
@@ -82,8 +81,8 @@ def from_graphs(
         spare = -len(nodes) % len(PIPELINES)
         steps[-1] = replace(steps[-1], values=(*steps[-1].values, *range(len(nodes), len(nodes) + spare)))
         # The engine walks straight runs: a pipeline's operations, one behind the other.
-        streams += [Way([(runs, 1)] if runs else []) for runs in pipelines]
-    return Code(name=name, steps=steps, ways=streams, blocks=blocks, streams=len(PIPELINES))
+        streams += [WarpPath([(runs, 1)] if runs else []) for runs in pipelines]
+    return Code(name=name, steps=steps, paths=streams, blocks=blocks, streams=len(PIPELINES))
 
 
 def _cycles(x: Node, latencies: Mapping[str, LemeireOperation], name: str) -> tuple[float, float]:
@@ -111,19 +110,19 @@ def from_graph(graph: Graph, units: Units) -> Code:
     steps = []
     for n in order:
         node = graph.nodes[n]
-        base = step(kinds[n], node.label, units, accesses_of(kinds[n], node.bytes_per_thread))
+        base = step(kinds[n], node.label, units, of_width(kinds[n], node.bytes_per_thread))
         waits = tuple((m, _beyond(graph.nodes[m], kinds[m], kinds[n], units.machine)) for m in needs[n])
-        issue = node.issue or base.holds
+        issue = node.issue or base.issue_cycles
         values = () if kinds[n] == "store" else (n,)
         steps.append(
-            replace(base, waits=waits, values=values, latency=node.latency or base.latency, holds=issue,
+            replace(base, waits=waits, values=values, latency=node.latency or base.latency, issue_cycles=issue,
                     stall=max(base.stall, issue))
         )  # fmt: skip
     if not any(node.warps for node in graph.nodes):
-        return Code(name=graph.name, steps=steps, ways=[straight(steps)], blocks=[[0] * graph.warps_per_block])
+        return Code(name=graph.name, steps=steps, paths=[straight(steps)], blocks=[[0] * graph.warps_per_block])
     nodes_of, warps = graph.by_warp()
     runs = [[(i, i + 1) for i, n in enumerate(order) if n in of] for of in nodes_of]
-    return Code(name=graph.name, steps=steps, ways=[Way([(each, 1)]) for each in runs], blocks=[warps])
+    return Code(name=graph.name, steps=steps, paths=[WarpPath([(each, 1)]) for each in runs], blocks=[warps])
 
 
 def from_graph_as_lemeire(graph: Graph, machine: Machine) -> Code:

@@ -14,7 +14,7 @@ from warplens.advisor import Advice, Advised
 from warplens.advisor.differences import Difference, WhatIf
 from warplens.core.units import number, seconds
 from warplens.models import Prediction
-from warplens.models.comparison import Comparison
+from warplens.models.registry import Comparison
 from warplens.report.page.markup import Markup, tag
 from warplens.workload import Workload
 

@@ -27,7 +27,7 @@ from warplens.core import units
 from warplens.core.units import number, printable, quantity, seconds
 from warplens.machine import Machine, evidence
 from warplens.models import Curve, Prediction
-from warplens.models.comparison import Comparison
+from warplens.models.registry import Comparison
 from warplens.program import Instruction
 from warplens.workload import Workload
 from warplens.workload.launch import CONTENTS_ASSUMED, KernelCall

@@ -15,7 +15,7 @@ warps wait for, instruction by instruction, in the names of Nsight Compute.
 
 A mechanism is switched off by a machine that lacks its number; `papers.validation.ablation` lists them all. Not
 modelled: which of several schedulers sends to shared memory first in a cycle, the order of lines behind the targets of
-branches, the other SMs but as a share of L2 and DRAM.
+branches, own units of REDUX and MATCH, the other SMs but as a share of L2 and DRAM.
 """
 
 from warplens.simulator.run import Options as SimulationOptions

@@ -1,4 +1,4 @@
-"""Matrix instructions and asynchronous groups: their operations and rates, and what runs beside its warp.
+"""Matrix instructions and asynchronous groups: their operations and rates, and their slots.
 
     LDGSTS ... LDGDEPBAR     copies, then the end of a group of them     DEPBAR.LE SB0, n     n groups may be left
     HGMMA ... HGMMA gsb0     products, the last one ends the group       WARPGROUP.DEPBAR.LE gsb0, n
@@ -9,6 +9,7 @@ by one, so that a wait for all but n groups is a wait for the n-th slot behind.
 
 from __future__ import annotations
 
+import math
 import re
 
 from msgspec import Struct
@@ -26,21 +27,15 @@ _TYPES = {"HMMA": "f16", "IMMA": "s8", "DMMA": "f64", "HGMMA": "f16", "IGMMA": "
 
 def matrix_flops(x: Instruction) -> float | None:
     """Return the operations of one warp in a matrix instruction, from its shape; None where that is not known."""
-    for modifier in x.modifiers:
-        if modifier in _SHAPES:
-            m, n, k = _SHAPES[modifier]
-            return 2.0 * m * n * k
-        if found := _GROUP.fullmatch(modifier):
-            m, n, k = (int(part) for part in found.groups())
-            return 2.0 * m * n * k / (_GROUP_WARPS if x.opcode.endswith("GMMA") else 1)
-    return None
+    shape = next((_SHAPES[m] for m in x.modifiers if m in _SHAPES), None) or _group(x)
+    return 2.0 * math.prod(shape) / (_GROUP_WARPS if x.opcode.endswith("GMMA") else 1) if shape else None
 
 
 def tensor_flops_per_cycle(x: Instruction, machine: Machine) -> float | None:
     """Return what the tensor cores of an SM do per cycle in an instruction like this; None where it is not known."""
     kind = _type(x)
     if x.opcode.endswith("GMMA"):
-        rates = [machine.tensor[name].peak_flops_per_cycle_per_sm for name in _alike(x, machine)]
+        rates = [machine.tensor[name].peak_flops_per_cycle_per_sm for name in _products_like(x, machine)]
         return max((rate for rate in rates if rate), default=None)
     name = "f64_16816" if kind == "f64" and "16816" in x.modifiers else kind
     return machine.tensor[name].peak_flops_per_cycle_per_sm if name in machine.tensor else None
@@ -48,35 +43,34 @@ def tensor_flops_per_cycle(x: Instruction, machine: Machine) -> float | None:
 
 def behind_passes(x: Instruction, machine: Machine) -> float:
     """Return how long behind its last pass the product of a warp group ends, of the measured width next to its own."""
-    found = _group(x)
-    columns = int(found.group(2)) if found else 0
-    names = sorted(_alike(x, machine), key=lambda name: abs(int(name.rpartition("_")[2]) - columns))
+    columns = (_group(x) or (0, 0, 0))[1]
+    names = sorted(_products_like(x, machine), key=lambda name: abs(int(name.rpartition("_")[2]) - columns))
     return (machine.tensor[names[0]].latency_cycles or 0.0) if names else 0.0
 
 
-def _group(x: Instruction) -> re.Match[str] | None:
+def _group(x: Instruction) -> tuple[int, int, int] | None:
     """Return the shape of a product of a warp group."""
-    return next((found for m in x.modifiers if (found := _GROUP.fullmatch(m))), None)
+    found = next((found for m in x.modifiers if (found := _GROUP.fullmatch(m))), None)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
 def _type(x: Instruction) -> str:
     return next((m.lower() for m in x.modifiers if m in ("BF16", "TF32")), _TYPES.get(x.opcode, ""))
 
 
-def _alike(x: Instruction, machine: Machine) -> list[str]:
+def _products_like(x: Instruction, machine: Machine) -> list[str]:
     """Return the machine's names of products of warp groups like this one."""
-    alike = [name for name in machine.tensor if name.startswith(f"group_{_type(x)}_")]
-    return alike or [name for name in machine.tensor if name.startswith("group_f16_")]
+    names = [name for name in machine.tensor if name.startswith(f"group_{_type(x)}_")]
+    return names or [name for name in machine.tensor if name.startswith("group_f16_")]
 
 
 def moved_registers(x: Instruction) -> float:
     """Return the registers of a warp that its part of a group's product adds to, and those of its first factor."""
-    found = _group(x)
-    if found is None or not x.opcode.endswith("GMMA"):
+    shape = _group(x) if x.opcode.endswith("GMMA") else None
+    if shape is None:
         return 0.0
-    sums = int(found.group(2)) / (4 if "F16" in x.modifiers else 2)
-    factor = len(x.operands) > 1 and x.operands[1].kind == "register"
-    return sums + (_FACTOR_REGISTERS if factor else 0.0)
+    sums = shape[1] / (4 if "F16" in x.modifiers else 2)
+    return sums + (_FACTOR_REGISTERS if _from_registers(x) else 0.0)
 
 
 def operand_wavefronts(x: Instruction) -> float:
@@ -85,14 +79,15 @@ def operand_wavefronts(x: Instruction) -> float:
     The second factor is always there, the first one unless a register is named for it. ncu counts the same of the
     launches in data/h200/suite/triton.
     """
-    if not x.opcode.endswith("GMMA"):
+    shape = _group(x) if x.opcode.endswith("GMMA") else None
+    if shape is None:
         return 0.0
-    found = _group(x)
-    if found is None:
-        return 0.0
-    m, n = int(found.group(1)), int(found.group(2))
-    rows = n if len(x.operands) > 1 and x.operands[1].kind == "register" else m + n
+    rows = shape[1] if _from_registers(x) else shape[0] + shape[1]
     return rows * _DEPTH_BYTES / _WAVEFRONT_BYTES / _GROUP_WARPS
+
+
+def _from_registers(x: Instruction) -> bool:
+    return len(x.operands) > 1 and x.operands[1].kind == "register"
 
 
 GROUPS = 8  # groups that may be left: compilers keep fewer stages
@@ -108,11 +103,11 @@ class Asynchronous(Struct, frozen=True):
     waits: tuple[int, ...] = ()
 
 
-NONE = Asynchronous()
+_NONE = Asynchronous()
 
 
 def asynchronous(x: Instruction, copies: bool) -> Asynchronous:
-    """Say what an instruction has to do with groups; `copies`: whether its program makes any asynchronously."""
+    """Return the slots of groups that an instruction touches; `copies`: its program has asynchronous ones."""
     if x.opcode == "LDGSTS":
         return Asynchronous(values=(_FIRST["copies"],))
     if x.opcode == "LDGDEPBAR":
@@ -123,7 +118,7 @@ def asynchronous(x: Instruction, copies: bool) -> Asynchronous:
         return Asynchronous(waits=_await("products", x))
     if x.opcode == "DEPBAR" and copies:
         return Asynchronous(waits=_await("copies", x))
-    return NONE
+    return _NONE
 
 
 def _along(what: str) -> tuple[int, ...]:

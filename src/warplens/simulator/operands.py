@@ -1,10 +1,10 @@
 """Register reads of arithmetic: banks and lanes, as random code on an H200 shows them (data/h200/read_words).
 
 The registers of a scheduler lie in two banks, even and odd numbers. An instruction has three lanes, A, B and C, for its
-operands, and each bank has a latch for each lane; the units of double precision (HFMA2.MMA too) have latches of their
-own. An instruction goes through three stages, one a cycle, and can read in each of them (`ports.read`). Here it is said
-what it reads: which registers of each bank, in which lanes, which of them it keeps for reuse, and how many instructions
-before they were made, since what has just been made is not in its register yet.
+operands, and the reuse cache of each bank has an entry for each lane; the units of double precision (HFMA2.MMA too)
+have a reuse cache of their own. An instruction goes through three stages, one a cycle, and can read in each of them
+(`register_ports.read`). `Operands` has the registers of each bank, their lanes, which of them are kept for reuse, and
+how many instructions before they were written, since a fresh result is not in its register yet.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _SOURCES = ("register", "constant", "immediate", "uniform", "memory")
 _SUMS = ("FADD", "HADD2", "DADD")
 _LANES = {1: (1,), 2: (0, 1), 3: (0, 1, 2)}
 _PREDICATES_ONLY = ("FCHK", "R2P")  # as comparisons: their first register is no result
-_MADE, _MADE_APART = float(at.MADE), at.MADE + 2.0  # the second for the units of double precision
+_RESULT, _DOUBLE_RESULT = float(at.MADE), at.MADE + 2.0  # cycles; the second for the units of double precision
 
 
 class Operands(Struct, frozen=True, gc=False):
-    """What an instruction reads of the even and of the odd bank, as words of the engine's (`layout.READ_BITS`).
+    """Registers that an instruction reads of the even and of the odd bank, as the engine's words (`layout.READ_BITS`).
 
-    `apart`: it has the latches of double precision. `made`: cycles until its result is in its register, when it has
-    left. `extra`: cycles for which a wide product stays in the last stage.
+    `double`: it has the reuse cache of double precision. `result_cycles`: until its result is in its register, when it
+    has left. `extra`: cycles for which a wide product stays in the last stage.
     """
 
     even: int = 0
     odd: int = 0
-    apart: bool = False
-    made: float = 0.0
+    double: bool = False
+    result_cycles: float = 0.0
     extra: float = 0.0
     writes: int = 0  # a bit for each bank that its result lies in
     rows: int = 0  # of uniform registers that it reads
@@ -52,25 +52,25 @@ _Wanted = tuple[Operands, list[tuple[str, int, int]]]
 
 
 class Reader:
-    """Goes through the code of a warp: which registers were made how many instructions before."""
+    """Reader of a warp's code that knows how many instructions before registers were written."""
 
     def __init__(self) -> None:
-        self.made: dict[str, int] = {}
+        self.written: dict[str, int] = {}
         self.count = 0
-        # By text, class, what is kept and extra cycles: loops are unrolled.
+        # By text, class, reuse flags and extra cycles: loops are unrolled.
         self.known: dict[tuple[str, str, int, float], _Wanted] = {}
 
     def reads(self, x: Instruction, *, fixed: bool, extra: float = 0.0) -> Operands:
         """Return what the next instruction reads; its result has a fixed time, or others wait by scoreboard."""
-        made, count, control = self.made, self.count, x.control
+        fresh, count, control = self.written, self.count, x.control
         key = x.text, x.kind, control.reuse if control else 0, extra
         found = self.known.get(key)
         if found is None:
             found = self.known[key] = _wanted(x, key[2], extra)
         wanted, registers = found
         even = odd = 0
-        for register, bank, at_bit in registers if made else ():
-            back = count - made.get(register, -at.REMEMBERED)
+        for register, bank, at_bit in registers if fresh else ():
+            back = count - fresh.get(register, -at.REMEMBERED)
             if back < at.REMEMBERED:
                 if bank:
                     odd |= back << at_bit
@@ -81,24 +81,23 @@ class Reader:
 
     def passes(self, x: Instruction, *, fixed: bool) -> None:
         """Go on behind an instruction, whatever it reads."""
-        made, count = self.made, self.count
         if x.target is not None:
-            made.clear()
+            self.written.clear()
         for register in x.writes:
             if fixed:
-                made[register] = count
+                self.written[register] = self.count
             else:
-                made.pop(register, None)
-        self.count = count + 1
+                self.written.pop(register, None)
+        self.count += 1
 
 
 def _wanted(x: Instruction, reuse: int, extra: float) -> _Wanted:
-    """Return what an instruction reads, but for when registers were made.
+    """Return what an instruction reads, but for when registers were written.
 
-    For that its registers, each with its bank and where in the word it is said. Words have them in the order of lanes:
-    a register has a number, the lanes that read it and those that keep it, a bit for each.
+    For that its registers, each with its bank and its bit of the word. Words have them in the order of lanes: a
+    register has a number, the lanes that read it and those that keep it, a bit for each.
     """
-    apart = x.kind == "fp64" or (x.opcode == "HFMA2" and "MMA" in x.modifiers)
+    double = x.kind == "fp64" or (x.opcode == "HFMA2" and "MMA" in x.modifiers)
     found, kind, reads = dict[tuple[str, bool], int](), x.kind, x.reads
     for lane, o in _lanes(x.opcode, x.operands):
         added = lane == 2 and kind == "imul_wide"  # read by itself, though a factor may be the same register
@@ -113,8 +112,8 @@ def _wanted(x: Instruction, reuse: int, extra: float) -> _Wanted:
         words[bank] |= (number | lanes_and_keeps) << end | (at.SEVERAL if end or lanes & lanes - 1 else 0)
         registers.append((r, bank, end + at.BACK_AT))
         ends[bank] = end + at.READ_BITS
-    made, rows = _MADE_APART if apart else _MADE, uniform_rows(reads)
-    return Operands(words[0], words[1], apart, made, extra, written(x.writes), rows), registers
+    cycles, rows = _DOUBLE_RESULT if double else _RESULT, uniform_rows(reads)
+    return Operands(words[0], words[1], double, cycles, extra, written(x.writes), rows), registers
 
 
 @lru_cache(1024)
@@ -126,11 +125,11 @@ def number_of(register: str) -> int | None:
 
 def _lanes(opcode: str, operands: tuple[Operand, ...]) -> list[tuple[int, Operand]]:
     """Return the operands that an instruction reads, and their lanes."""
-    return [(lane, operands[i]) for lane, i in _places(opcode, tuple([o.kind for o in operands]))]
+    return [(lane, operands[i]) for lane, i in _sources(opcode, tuple([o.kind for o in operands]))]
 
 
 @lru_cache(1024)
-def _places(opcode: str, kinds: tuple[OperandKind, ...]) -> list[tuple[int, int]]:
+def _sources(opcode: str, kinds: tuple[OperandKind, ...]) -> list[tuple[int, int]]:
     """Return the lanes that an instruction with operands of these kinds reads, and the number of each one's operand."""
     first = 0
     while first < len(kinds) and kinds[first] == "predicate":

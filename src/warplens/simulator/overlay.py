@@ -98,28 +98,29 @@ def overlay(
         machine = machine.with_values(**{"__".join(path): changes[key] for key, path in fields.items()})
     for key, value in changes.items():
         head, *rest = key.split(".")
-        head = _ALIASES.get(head, head)
-        if head == "machine" and rest in (["dram"], ["l2"]):
-            machine = _faster(machine, rest[0], value)
-        elif head == "machine" and len(rest) == 1:
-            machine = machine.with_values(**{_SHORT.get(rest[0], rest[0]): value})
+        head, last = _ALIASES.get(head, head), rest[0] if len(rest) == 1 else ""
+        if head == "machine" and last in ("dram", "l2"):
+            machine = _faster(machine, last, value)
+        elif head == "machine" and last:
+            machine = machine.with_values(**{_SHORT.get(last, last): value})
         elif key in fields:
             continue
         elif head == "lemeire" and len(rest) == 2 and rest[1] in ("issue", "completion"):
             machine = machine.with_values(**{f"lemeire__{rest[0]}__{rest[1]}_cycles": value})
-        elif head in KINDS and len(rest) == 1 and rest[0] in _TIMING:
-            changed = _timed(machine, key, head, rest[0], value, in_code=workload is not None and bool(workload.code))
-            if workload is not None and workload.code:
+        elif head in KINDS and last in _TIMING:
+            in_code = workload is not None and bool(workload.code)
+            changed = _timed(machine, key, head, last, value, in_code=in_code)
+            if workload is not None and in_code:
                 workload = workload.with_values(code=restalled(workload.code, machine, changed))
             machine = changed
-        elif head in KINDS and rest == ["count"] and KINDS[head] not in ("memory system", "shared memory"):
+        elif head in KINDS and last == "count" and KINDS[head] not in ("memory system", "shared memory"):
             workload = _recounted(workload, key, head, value)
-        elif head in KINDS and len(rest) == 1 and rest[0] in Access.__struct_fields__:
-            workload = _changed(workload, head, rest[0], value)
-        elif head == "launch" and len(rest) == 1 and rest[0] in _LAUNCH:
-            workload = _launched(workload, key, _LAUNCH[rest[0]], value)
-        elif head.startswith("line:") and len(rest) == 1 and rest[0] in _OF_A_LINE:
-            workload = _of_line(workload, key, head[5:], rest[0], value)
+        elif head in KINDS and last in Access.__struct_fields__:
+            workload = _with_access(workload, head, last, value)
+        elif head == "launch" and last in _LAUNCH:
+            workload = _launched(workload, key, _LAUNCH[last], value)
+        elif head.startswith("line:") and last in _OF_A_LINE:
+            workload = _of_line(workload, key, head[5:], last, value)
         else:
             raise WarplensError(f"nothing to set under {key!r}{_meant(key)}")
     return machine, workload
@@ -137,7 +138,7 @@ def _meant(key: str) -> str:
 
 
 def _timed(machine: Machine, key: str, kind: str, what: str, value: float, *, in_code: bool) -> Machine:
-    """Set a latency, rate or issue slots of a class; what is measured from the latency on moves along with it."""
+    """Set a latency, rate or issue slots of a class; numbers that are measured from the latency on move along."""
     if what == "latency" and kind in ("store", "exit"):
         raise WarplensError(
             f"{key}: nobody waits for it; machine.cache.l1_latency_cycles is how long a warp that ends waits for stores"
@@ -149,89 +150,78 @@ def _timed(machine: Machine, key: str, kind: str, what: str, value: float, *, in
     before = machine.timing(kind)
     if kind not in machine.instructions:
         machine = replace(machine, instructions={**machine.instructions, kind: before})
-    machine = machine.with_values(**{f"instructions__{kind}__{_TIMING[what]}": value})
+    values: dict[str, Any] = {f"instructions__{kind}__{_TIMING[what]}": value}
+    longer = value - (before.latency_cycles or 0.0) if what == "latency" else 0.0
     if what == "rate" and kind == "fp32" and machine.sm.cuda_cores is not None:  # their number is the rate
-        machine = machine.with_values(sm__cuda_cores=value * machine.sm.schedulers)
+        values["sm__cuda_cores"] = value * machine.sm.schedulers
     if what == "rate" and KINDS[kind] == "issue" and not (kind == "uniform" and in_code):
-        # no unit of its own: slots are its rate
-        machine = machine.with_values(**{f"instructions__{kind}__issue_slots": _WARP / value})
-    longer = value - (before.latency_cycles or 0.0)
+        values[f"instructions__{kind}__issue_slots"] = _WARP / value  # no unit of its own: slots are its rate
+    if what == "latency" and kind == "load" and machine.contention is not None:
+        values["contention__a_cycles"] = max(1.0, machine.contention.a_cycles + longer)
+    machine, operations = machine.with_values(**values), machine.operations
     if what == "latency" and before.latency_to:
         pairs = {consumer: max(1.0, cycles + longer) for consumer, cycles in before.latency_to.items()}
         timing = replace(machine.instructions[kind], latency_to=pairs)
         machine = replace(machine, instructions={**machine.instructions, kind: timing})
     if what == "latency" and kind == "shared":  # wider loads take so much longer (`program/lone_warp.py`)
-        wide = {name: machine.operations[name] for name in WIDE_LOADS if name in machine.operations}
-        moved = {
-            name: replace(x, latency_cycles=x.latency_cycles + longer) for name, x in wide.items() if x.latency_cycles
-        }
-        machine = replace(machine, operations={**machine.operations, **moved})
-    if kind == "convert":
-        machine = _paired(
-            machine, what, longer, _WARP / value - _WARP / (before.peak_ops_per_cycle_per_scheduler or value)
-        )
-    if what == "latency" and kind == "load" and machine.contention is not None:
-        machine = machine.with_values(contention__a_cycles=max(1.0, machine.contention.a_cycles + longer))
+        wide = {name: x for name in WIDE_LOADS if (x := operations.get(name)) and x.latency_cycles}
+        moved = {name: replace(x, latency_cycles=(x.latency_cycles or 0.0) + longer) for name, x in wide.items()}
+        machine = replace(machine, operations={**operations, **moved})
     return machine
-
-
-def _paired(machine: Machine, what: str, longer: float, more: float) -> Machine:
-    """Move the pair that conversions from 64 bits are known by: both of it take so many cycles more."""
-    pair = machine.operations.get("f2f_double")
-    latency, rate = (pair.latency_cycles, pair.peak_ops_per_cycle_per_scheduler) if pair else (None, None)
-    if pair is None or not latency or not rate:
-        return machine
-    if what == "latency":
-        pair = replace(pair, latency_cycles=max(1.0, latency + 2 * longer))
-    elif what == "rate":
-        pair = replace(pair, peak_ops_per_cycle_per_scheduler=_WARP / max(1.0, _WARP / rate + 2 * more))
-    return replace(machine, operations={**machine.operations, "f2f_double": pair})
 
 
 def _faster(machine: Machine, level: str, value: float) -> Machine:
     """Set the rate of DRAM or L2: all rates and times that were measured of it change in proportion."""
-    now = machine.dram_bytes_per_second(model="--set") if level == "dram" else machine.cache.l2_bytes_per_second
+    dram = level == "dram"
+    now = machine.dram_bytes_per_second(model="--set") if dram else machine.cache.l2_bytes_per_second
     if not now:
         raise WarplensError(f"machine.{level}: machine {machine.id} does not say how fast its L2 is")
     if value <= 0:
         raise WarplensError(f"machine.{level}: a rate must be above zero, not {value:g}")
-    share, section = value / now, machine.contention if level == "dram" else machine.contention_l2
+    share = value / now
     rates = {name: b for name, b in machine.bandwidth.items() if name.startswith(f"{level}_")}
+    sections = ("contention", "memory", "scattered") if dram else ("contention_l2",)
+    scaled: dict[str, Any] = {name: _scaled(getattr(machine, name), "_bytes_per_second", share) for name in sections}
+    if not dram:
+        cache = replace(machine.cache, l2_bytes_per_second=value)
+        scaled |= {"cache": cache, "packets": _scaled(machine.packets, "_seconds", 1 / share)}
     faster = {name: _scaled(b, "bytes_per_second", share) for name, b in rates.items()}
-    made = replace(machine, bandwidth={**machine.bandwidth, **faster})
-    if section is not None:
-        name = "contention" if level == "dram" else "contention_l2"
-        made = replace(made, **{name: _scaled(section, "_bytes_per_second", share)})
-    if level == "dram":
-        made = replace(
-            made,
-            memory=_scaled(made.memory, "_bytes_per_second", share),
-            scattered=_scaled(made.scattered, "_bytes_per_second", share),
-        )
-    else:
-        cache = replace(made.cache, l2_bytes_per_second=value)
-        made = replace(made, cache=cache, packets=_scaled(made.packets, "_seconds", 1 / share))
-    return made.with_values()  # refuses what is out of the ranges of a machine file
+    changed = replace(machine, bandwidth={**machine.bandwidth, **faster}, **scaled)
+    return changed.with_values()  # refuses what is out of the ranges of a machine file
 
 
 def _scaled(section: Any, ending: str, share: float) -> Any:
     """Multiply the numbers of a section whose names end so."""
+    if section is None:
+        return None
     numbers = {name: getattr(section, name) for name in section.__struct_fields__ if name.endswith(ending)}
     return replace(section, **{name: share * x for name, x in numbers.items() if isinstance(x, (int, float))})
 
 
-def _changed(workload: Workload | None, kind: str, field: str, value: float) -> Workload:
-    rows = [] if workload is None else workload.accesses
+def _with_access(workload: Workload | None, kind: str, field: str, value: float) -> Workload:
+    """Set a field of all accesses of a class; what a workload file may not say is refused."""
+    key, rows = f"{kind}.{field}", [] if workload is None else workload.accesses
     if workload is None or not any(a.instruction_class == kind for a in rows):
-        raise WarplensError(f"{kind}.{field}: the workload has no access of class {kind}")
+        raise WarplensError(f"{key}: the workload has no access of class {kind}")
     if field == "conflict_degree" and not 1 <= value <= _MOST_PER_REQUEST:
-        raise WarplensError(f"{kind}.{field}: from 1 to {_MOST_PER_REQUEST}, not {value:g}")
-    new = [_with(a, field, value, f"{kind}.{field}") if a.instruction_class == kind else a for a in rows]
-    made = workload.with_values(accesses=new)
-    if field != "conflict_degree" or made.profile is None:
-        return made
-    chosen = [i for i, x in enumerate(made.code) if x.kind == kind and made.profile.counts["requests"][i]]
-    return made.with_values(profile=_counted(made.profile, chosen, "conflict", value))
+        raise WarplensError(f"{key}: from 1 to {_MOST_PER_REQUEST}, not {value:g}")
+    if field in ("space", "kind"):
+        raise WarplensError(f"{key}: it is no number")
+    new = {field: bool(value) if field == "coalesced" and value in (0, 1) else value}
+    try:
+        changed = [
+            msgspec.convert(msgspec.to_builtins(replace(a, **new)), Access) if a.instruction_class == kind else a
+            for a in rows
+        ]
+    except msgspec.ValidationError as error:
+        limit = re.search(r"[<>]=? [0-9.e+]+", str(error))
+        what = f"a number {limit[0].removesuffix('.0')}" if limit else "0 or 1"
+        raise WarplensError(f"{key}: {what} is wanted, not {value:g}") from None
+    workload = workload.with_values(accesses=changed)
+    if field != "conflict_degree" or workload.profile is None:
+        return workload
+    chosen = [i for i, x in enumerate(workload.code) if x.kind == kind and workload.profile.counts["requests"][i]]
+    return workload.with_values(profile=_counted(workload.profile, chosen, "conflict", value))
 
 
 def _recounted(workload: Workload | None, key: str, kind: str, value: float) -> Workload:
@@ -241,19 +231,6 @@ def _recounted(workload: Workload | None, key: str, kind: str, value: float) -> 
     if value < 0:
         raise WarplensError(f"{key}: zero or more is wanted, not {value:g}")
     return workload.with_values(instructions={**workload.instructions, kind: value})
-
-
-def _with(access: Access, field: str, value: float, key: str) -> Access:
-    """Return an access with a field replaced; what a workload file may not say is refused."""
-    if field in ("space", "kind"):
-        raise WarplensError(f"{key}: it is no number")
-    new = bool(value) if field == "coalesced" and value in (0, 1) else value
-    try:
-        return msgspec.convert(msgspec.to_builtins(replace(access, **{field: new})), Access)
-    except msgspec.ValidationError as error:
-        limit = re.search(r"[<>]=? [0-9.e+]+", str(error))
-        what = f"a number {limit[0].removesuffix('.0')}" if limit else "0 or 1"
-        raise WarplensError(f"{key}: {what} is wanted, not {value:g}") from None
 
 
 def _launched(workload: Workload | None, key: str, field: str, value: float) -> Workload:
@@ -311,10 +288,10 @@ _NEAR = 2  # cycles: a compiler's own latency of a pair may be so much longer th
 
 def restalled(code: Sequence[Instruction], before: Machine, after: Machine) -> list[Instruction]:
     """Return the code with the stall counts that follow from the latencies of another machine."""
-    made = list(code)
+    changed = list(code)
     opening = (after.sm.barrier_cycles or 0.0) - (before.sm.barrier_cycles or 0.0)
     if not opening and all(_latency(x, before) == _latency(x, after) for x in code):
-        return made
+        return changed
     for first, stop in _straight(code):
         old, new = dict[str, float](), dict[str, float]()  # when a register is there, from the issue of the first
         then = now = 0.0
@@ -332,9 +309,9 @@ def restalled(code: Sequence[Instruction], before: Machine, after: Machine) -> l
             if needed > 1 and 0 <= stall - needed <= _NEAR:
                 stall = max(1, round(stall + wanted - needed))
             stall = max(stall, round(wanted), round(stall + opening) if x.opcode == "BAR" else 1)
-            made[i] = replace(x, control=replace(control, stall=stall))
+            changed[i] = replace(x, control=replace(control, stall=stall))
             then, now = then + max(1, control.stall), now + max(1, stall)
-    return made
+    return changed
 
 
 def _latency(x: Instruction, machine: Machine) -> float:
@@ -344,10 +321,8 @@ def _latency(x: Instruction, machine: Machine) -> float:
 
 def _straight(code: Sequence[Instruction]) -> Iterator[tuple[int, int]]:
     """Yield runs of instructions that no branch leaves or enters."""
-    places = {x.offset: i for i, x in enumerate(code)}
-    starts = {0, len(code)}
+    at_offset, starts = {x.offset: i for i, x in enumerate(code)}, {0, len(code)}
     for i, x in enumerate(code):
         if x.target is not None:
-            starts |= {i + 1, places.get(x.target, i + 1)}
-    ordered = sorted(starts)
-    yield from pairwise(ordered)
+            starts |= {i + 1, at_offset.get(x.target, i + 1)}
+    yield from pairwise(sorted(starts))

@@ -1,4 +1,4 @@
-"""Put together what to simulate, and the answer: time, and what warps wait for, instruction by instruction."""
+"""Simulation of a workload: its time, and the stalls of its warps, instruction by instruction."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from warplens.core.errors import WarplensError
 from warplens.machine import Machine, occupancy
-from warplens.program.program import Program
 from warplens.simulator import layout as at
 from warplens.simulator.code import Code
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import from_workload
-from warplens.simulator.overlay import overlay, restalled
+from warplens.simulator.overlay import overlay
 from warplens.simulator.run import Options, check_last_barriers
 from warplens.simulator.sampling import Measured, kernel, steady
 from warplens.simulator.units import Units, default_policy, units
-from warplens.workload.profile import Profile
 from warplens.workload.workload import Workload
 
 MOST_EVENTS = 100_000_000
@@ -43,11 +41,11 @@ class Line(Struct, frozen=True):
 
 
 class Simulation(Struct, frozen=True, kw_only=True):
-    """What a simulation says. `cycles` are the kernel's, or what one SM spends per body of a steady state.
+    """Answer of a simulation. `cycles` are the kernel's, or those that one SM spends per body of a steady state.
 
-    `error_cycles` bounds what extrapolation or chance (a kernel) or the length of the run (a steady state) may cost.
-    `stalls` are shares of all warp-cycles by Nsight's reasons, `sampled` (an option) what its sampler would see (see
-    `run.look`). `blocks` are start and end of each block simulated, `changes` what was replaced (`overlay`).
+    `error_cycles` bounds the error by extrapolation or random latencies (a kernel) or the length of the run (a steady
+    state). `stalls` are shares of all warp-cycles by Nsight's reasons, `sampled` (an option) those of its sampler (see
+    `run.look`). `blocks` are start and end of each block simulated, `changes` the numbers replaced (`overlay`).
     """
 
     workload: str
@@ -79,49 +77,21 @@ class Simulation(Struct, frozen=True, kw_only=True):
 
 
 def simulate(
-    work: Workload | Program,
+    workload: Workload,
     machine: Machine,
     *,
-    profile: Profile | None = None,
     warps_per_sm: float | None = None,
-    blocks_per_sm: int | None = None,
     changes: Mapping[str, float] | None = None,
     options: Options | None = None,
-    laid: Code | None = None,
 ) -> Simulation:
-    """Simulate a workload, or a program with the profile of its run, on one SM of a machine.
-
-    `laid` is the code of a counted workload for this machine, where it is known (`from_program`).
-    """
-    given, before = work if isinstance(work, Workload) else None, machine
-    machine, workload = overlay(machine, given, changes or {})
-    if isinstance(work, Program) and changes:
-        work = msgspec.structs.replace(work, instructions=restalled(work.instructions, before, machine))
-    checked_warps(machine, warps_per_sm)
-    options, laid = checked_options(options or Options()), None if changes else laid
-    made = _simulated(work, workload, machine, profile, warps_per_sm, blocks_per_sm, options, laid)
-    notes = made.notes
-    if workload is not None and changes:
-        idle = [key for key in changes if _is_idle(key, changes, given, before)]
-        notes = [*(f"--set {key} changes nothing here" for key in idle), *notes]
-    return msgspec.structs.replace(made, notes=notes, changes=dict(changes or {}))
-
-
-def _simulated(
-    work: Workload | Program, workload: Workload | None, machine: Machine, profile: Profile | None,
-    warps_per_sm: float | None, blocks_per_sm: int | None, options: Options, laid: Code | None,
-) -> Simulation:  # fmt: skip
-    if workload is not None:
-        return _workload(workload, machine, warps_per_sm, options, laid)
-    assert isinstance(work, Program)
-    if profile is None:
-        raise WarplensError(f"{work.demangled}: a program is simulated with the profile of its run")
-    made = units(machine, busy_sms(machine, profile.grid_blocks))
-    code = from_program(work, made, profile)
-    fits = blocks_per_sm or _fitting(
-        machine, 32 * profile.warps_per_block, work.resources.registers, work.resources.static_shared_bytes
-    )
-    return simulated_kernel(code, made, options, fits, profile.grid_blocks)
+    """Simulate a workload on one SM of a machine."""
+    changed, work = overlay(machine, workload, changes or {})
+    assert work is not None
+    checked_warps(changed, warps_per_sm)
+    found = _workload(work, changed, warps_per_sm, checked_options(options or Options()))
+    idle = [key for key in changes or {} if _is_idle(key, changes or {}, workload, machine)]
+    notes = [*(f"--set {key} changes nothing here" for key in idle), *found.notes]
+    return replace(found, notes=notes, changes=dict(changes or {}))
 
 
 def checked_warps(machine: Machine, warps_per_sm: float | None) -> None:
@@ -140,54 +110,66 @@ def checked_options(options: Options) -> Options:
     return options
 
 
-def _workload(
-    workload: Workload, machine: Machine, warps: float | None, options: Options, laid: Code | None
-) -> Simulation:
+def _workload(workload: Workload, machine: Machine, warps: float | None, options: Options) -> Simulation:
     launch = workload.launch
     _refuse_arrays(workload)
-    code, made = _laid(workload, machine, warps, laid)
+    code, on = _code(workload, machine, warps)
     if launch is None:
-        return _answer(code, made, options, steady(code, made, options), code.warps_per_block, "warplens")
+        return _answer(code, on, options, steady(code, on, options), code.warps_per_block, "warplens")
     if not (workload.code and workload.profile is not None):
-        options = msgspec.structs.replace(options, strict_barriers=True)
-    if warps is not None:
-        fits = max(1, int(warps // code.warps_per_block))
-        if warps < code.warps_per_block:
-            note = f"a block has {code.warps_per_block} warps: so many run"
-            made = msgspec.structs.replace(made, notes=[note, *made.notes])
-    else:
-        fits = launch.blocks_per_sm or _fitting(
-            machine,
-            math.ceil(float(launch.threads_per_block)),
-            launch.registers_per_thread,
-            launch.shared_bytes_per_block,
+        options = replace(options, strict_barriers=True)
+    if warps is None:
+        resident = launch.blocks_per_sm or int(
+            occupancy(
+                machine,
+                threads_per_block=math.ceil(float(launch.threads_per_block)),
+                registers_per_thread=launch.registers_per_thread,
+                shared_bytes_per_block=launch.shared_bytes_per_block,
+            ).blocks_per_sm
         )
-    return simulated_kernel(code, made, options, fits, int(launch.blocks))
+    else:
+        resident = max(1, int(warps // code.warps_per_block))
+        if warps < code.warps_per_block:
+            on = replace(on, notes=[f"a block has {code.warps_per_block} warps: so many run", *on.notes])
+    return simulated_kernel(code, on, options, resident, int(launch.blocks))
 
 
-def _laid(workload: Workload, machine: Machine, warps: float | None, laid: Code | None = None) -> tuple[Code, Units]:
-    """Return a workload's code, if it is not known, and the machine that it runs on."""
-    launch, profile = workload.launch, workload.profile
-    if launch is not None and workload.code and profile is not None:
-        made = units(machine, busy_sms(machine, float(launch.blocks)))
-        return laid or from_program(workload.code, made, profile, name=workload.name), made
-    made = units(machine)  # as in the closed forms: every SM as busy as this one
-    return from_workload(workload, made, warps if launch is None else None), made
+def _code(workload: Workload, machine: Machine, warps: float | None = None) -> tuple[Code, Units]:
+    """Return a workload's code, and the machine that it runs on."""
+    launch = workload.launch
+    if launch is not None and workload.code and workload.profile is not None:
+        return lowered(workload, machine, float(launch.blocks))
+    on = units(machine)  # as in the closed forms: every SM as busy as this one
+    return from_workload(workload, on, warps if launch is None else None), on
 
 
-def _is_idle(key: str, changes: Mapping[str, float], given: Workload | None, machine: Machine) -> bool:
-    """Whether what is simulated is the same without one of the changes."""
+_LAST: list[tuple[Workload, Machine, float, Code, Units]] = []  # models and the simulation ask for the same
+
+
+def lowered(workload: Workload, machine: Machine, blocks: float) -> tuple[Code, Units]:
+    """Return the code of a counted kernel of so many blocks, and the units of the machine."""
+    for known, last, of, code, on in _LAST:
+        if known is workload and last is machine and of == blocks:
+            return code, on
+    on = units(machine, busy_sms(machine, blocks))
+    code = from_program(workload.code, on, workload.profile, name=workload.name)
+    _LAST[:] = [(workload, machine, blocks, code, on)]
+    return code, on
+
+
+def _is_idle(key: str, changes: Mapping[str, float], given: Workload, machine: Machine) -> bool:
+    """Return whether the simulation is the same without one of the changes."""
     seen = []
     for chosen in (changes, {k: v for k, v in changes.items() if k != key}):
         try:
             changed, workload = overlay(machine, given, chosen)
             assert workload is not None
-            code, made = _laid(workload, changed, None)
+            code, on = _code(workload, changed)
         except WarplensError:  # without it nothing can be simulated
             return False
-        arrays = (made.pipes, made.setup, made.curves, made.loads, made.spread)
+        arrays = (on.pipes, on.setup, on.curves, on.loads, on.spread)
         chip, launch = (changed.chip, changed.sm, changed.shared_memory), workload.launch
-        seen.append((code, made.l2_rate, made.dram_rate, chip, launch, *(array.tobytes() for array in arrays)))
+        seen.append((code, on.l2_rate, on.dram_rate, chip, launch, *(array.tobytes() for array in arrays)))
     return bool(seen[0] == seen[1])
 
 
@@ -196,7 +178,7 @@ def _refuse_arrays(workload: Workload) -> None:
     numbers: list[Any] = [workload.iterations, workload.ilp, workload.mlp, workload.barriers]
     numbers += [] if launch is None else [launch.blocks, launch.threads_per_block]
     numbers += [x for table in counts for x in table.values()] + [link.count for link in workload.links]
-    numbers += [x for a in workload.accesses for x in msgspec.structs.astuple(a)]
+    numbers += [x for a in workload.accesses for x in astuple(a)]
     if any(isinstance(x, np.ndarray) and x.ndim for x in numbers):
         raise WarplensError("a simulation takes one configuration, not arrays")
 
@@ -207,48 +189,43 @@ def busy_sms(machine: Machine, blocks: float) -> float:
 
 
 def simulated_kernel(
-    code: Code, made: Units, options: Options, fits: int, grid: int, mode: str = "warplens"
+    code: Code, on: Units, options: Options, fits: int, grid: int, mode: str = "warplens"
 ) -> Simulation:
-    """Simulate so many blocks of a code, of which so many fit on an SM; `mode` is how the code was made."""
-    on_sm, held = math.ceil(grid / made.machine.chip.sm_count), made.machine.sm.warps_max
+    """Simulate so many blocks of a code, of which so many fit on an SM; `mode` is how it was lowered."""
+    sm, on_sm = on.machine.sm, math.ceil(grid / on.machine.chip.sm_count)
     if not 0 < on_sm <= MOST_BLOCKS:
         raise WarplensError(
             f"{code.name}: a grid of {grid:.3g} blocks; 1 to {MOST_BLOCKS:.0e} for each SM are simulated"
         )
     resident = min(fits, on_sm)
-    if mode == "warplens" and resident * code.warps_per_block > held:
+    if mode == "warplens" and resident * code.warps_per_block > sm.warps_max:
         raise WarplensError(
             f"{code.name}: {resident} blocks of {code.warps_per_block} warps are asked for on an SM, which holds "
-            f"{held:g} warps (machine.sm.warps_max of {made.machine.id})"
+            f"{sm.warps_max:g} warps (machine.sm.warps_max of {on.machine.id})"
         )
     if options.strict_barriers:
         check_last_barriers(code)
-    measured = kernel(code, made, options, resident=resident, blocks=on_sm)
-    replaced = 0.0 if code.controlled or mode != "warplens" else float(made.setup.replace[0])
+    measured = kernel(code, on, options, resident=resident, blocks=on_sm)
+    replaced = 0.0 if code.controlled or mode != "warplens" else float(on.setup.replace[0])
     if replaced * on_sm / resident > SEEN * measured.cycles:
         note = f"before each block {replaced:g} cycles pass until its place is taken (sm.block_replacement_cycles)"
-        measured = msgspec.structs.replace(measured, notes=[*measured.notes, note])
-    return _answer(code, made, options, measured, resident * code.warps_per_block, mode)
+        measured = replace(measured, notes=[*measured.notes, note])
+    return _answer(code, on, options, measured, resident * code.warps_per_block, mode)
 
 
-def _fitting(machine: Machine, threads: int, registers: int, shared: int) -> int:
-    found = occupancy(machine, threads_per_block=threads, registers_per_thread=registers, shared_bytes_per_block=shared)
-    return int(found.blocks_per_sm)
-
-
-def _answer(code: Code, made: Units, options: Options, measured: Measured, warps: int, mode: str) -> Simulation:
-    run, machine = measured.run, made.machine
+def _answer(code: Code, on: Units, options: Options, measured: Measured, warps: int, mode: str) -> Simulation:
+    run, machine = measured.run, on.machine
     shares, seen = (x / (x.sum() or 1.0) for x in (run.stalls.sum(axis=0), run.sampled))
     lines = [
         Line(x.label, int(count), {r: c for r, c in zip(at.REASONS, row, strict=True) if c})
         for x, count, row in zip(code.steps, run.counts.tolist(), run.stalls.tolist(), strict=True)
     ]
     ended = [(float(a), float(b)) for a, b, _ in run.blocks if b > 0]
-    notes = [*measured.notes, *made.notes, *code.notes] if mode == "warplens" else measured.notes
+    notes = [*measured.notes, *on.notes, *code.notes] if mode == "warplens" else measured.notes
     if run.more_events:
         last = int(run.events[:, 0].max())
         notes = [f"events kept up to about cycle {last:,}: the first {options.events:,}; --events N keeps more", *notes]
-    moved = run.dram_bytes / max(1.0, run.end_cycle) * made.sms * machine.chip.clock_hz
+    moved = run.dram_bytes / max(1.0, run.end_cycle) * on.sms * machine.chip.clock_hz
     return Simulation(
         workload=code.name,
         machine=machine.id,

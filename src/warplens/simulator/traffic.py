@@ -1,6 +1,6 @@
-"""Traffic of the accesses of a counted kernel: what each asks of its pipe, of L2 and of DRAM, and the time of both.
+"""Traffic of the accesses of a counted kernel: passes, bytes and cycles of each in its pipe, in L2 and in DRAM.
 
-Streams and accesses that lie alone are taken at the rates that were measured for each; all are means over the grid.
+Streams and scattered accesses are taken at the rates that were measured for each; all are means over the grid.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from warplens.machine import Machine
 from warplens.program.instruction import Instruction, access_bytes
 from warplens.simulator import layout as at
 from warplens.simulator.code import Step
-from warplens.simulator.units import PIPES, Unit, Units
+from warplens.simulator.units import PIPES, Units
 from warplens.workload.profile import Profile
 from warplens.workload.workload import Access, wavefronts
 
@@ -55,8 +55,8 @@ def packet_seconds(x: Instruction, i: int, profile: Profile, machine: Machine) -
         return left * lines * (packets.load_request_seconds or 0.0), left * replies
     whole = packets.store_sector_seconds or SECTOR_BYTES / rate
     part = 1.0 if x.opcode in ATOMICS else _partial(i, profile)
-    by_sectors = sectors * _mixed(part, whole, packets.partial_sector_seconds or whole)
-    return lines * (packets.store_seconds or 0.0) + by_sectors, 0.0
+    each = part * (packets.partial_sector_seconds or whole) + (1 - part) * whole
+    return lines * (packets.store_seconds or 0.0) + sectors * each, 0.0
 
 
 def _fetching_seconds(i: int, profile: Profile, machine: Machine, packets: float) -> float:
@@ -90,11 +90,6 @@ def _partial(i: int, profile: Profile) -> float:
     return min(1.0, max(0.0, 2 * (1 - filled)))
 
 
-def _mixed(share: float, others: float, alone: float) -> float:
-    """Return a share of one time and the rest of another."""
-    return share * alone + (1 - share) * others
-
-
 def dram_seconds(code: Sequence[Instruction], profile: Profile, machine: Machine) -> float:
     """Return the time that DRAM takes for the whole grid: streams at the rate of their mix, halves of lines alone."""
     read, written, lone = profile.dram_read_bytes, profile.dram_written_bytes, machine.scattered
@@ -116,9 +111,9 @@ def dram_seconds(code: Sequence[Instruction], profile: Profile, machine: Machine
 
 
 def _split_seconds(code: Sequence[Instruction], profile: Profile, machine: Machine) -> float:
-    """Return what sectors take that leave L2 half stored, and come back: the more, the more is stored in between.
+    """Return the time of sectors that leave L2 half stored, and come back: the more, the more is stored in between.
 
-    Of what blocks in flight store in their lives that is the part by which neighbours have drifted apart.
+    Of all bytes that blocks in flight store that is the share by which neighbours have drifted.
     """
     lone, course = machine.scattered, course_of(code, profile)
     blocks, warps = sum(t.split_blocks for t in profile.traffic), sum(t.split_warps for t in profile.traffic)
@@ -126,48 +121,48 @@ def _split_seconds(code: Sequence[Instruction], profile: Profile, machine: Machi
     if not (lone.split_sector_seconds and lone.split_blocks_bytes and lone.split_warps_bytes) or not between:
         return 0.0
     left = blocks / (1 + (lone.split_blocks_bytes / between) ** 2)
-    left += course.apart * warps / (1 + (lone.split_warps_bytes / between) ** 2)
+    left += course.unordered * warps / (1 + (lone.split_warps_bytes / between) ** 2)
     return lone.split_sector_seconds * left
 
 
 class Course(Struct, frozen=True):
-    """The way of a warp between loads and stores.
+    """Waits and drift of a warp between loads and stores.
 
-    `waits`: for loads that pass L1. `drift`: how far neighbours that began together are apart when they store, of their
-    lives. `apart`: the share of the stores that come behind no barrier, or behind a wait that came after it.
+    `waits`: for loads that pass L1. `drift`: the distance of neighbours that began together when they store, as a share
+    of their time. `unordered`: the share of the stores behind no barrier, or behind a wait that came after it.
     """
 
     waits: float
     drift: float
-    apart: float
+    unordered: float
 
 
 def course_of(code: Sequence[Instruction], profile: Profile) -> Course:
-    """Follow the way that most warps go: neighbours drift apart with the square root of the times that they wait.
+    """Follow the path of most warps: neighbours drift with the square root of the times that they wait.
 
-    Loads that were sent together are one wait. Normed so that stores all along a way of so many waits have a drift of
-    one over their square root, as in row_alignment.json; with no load to wait for they are as far apart as they live.
+    Loads that were sent together are one wait. Normed so that stores all along a path of so many waits have a drift of
+    one over their square root, as in row_alignment.json; with no load to wait for the drift is one.
     """
     counts, sent = profile.counts, dict[int, float]()
-    waits, stores, root, apart, alone = 0.0, 0.0, 0.0, True, 0.0
-    ways = max(profile.paths, key=lambda path: path.warps).segments if profile.paths else []
-    for segment, times in ((s, t) for s in ways for t in (1, s.times - 1) if t):  # once, and all other times together
+    waits, stores, root, unordered, loose = 0.0, 0.0, 0.0, 0.0, True
+    path = max(profile.paths, key=lambda path: path.warps).segments if profile.paths else []
+    for segment, times in ((s, t) for s in path for t in (1, s.times - 1) if t):  # once, and all other times together
         before, stored = waits, 0.0
         for i in (i for first, stop in segment.runs for i in range(first, stop)):
             x, control = code[i], code[i].control
             waited = max((sent.pop(s, 0.0) for s in control.waits), default=0.0) if control else 0.0
             if waited:
                 waits, sent = waits + times * waited, {}
-            apart = (apart or waited > 0.0) and x.opcode != "BAR"
+            loose = (loose or waited > 0.0) and x.opcode != "BAR"
             if x.kind == "load" and control and control.write_scoreboard is not None and counts["requests"][i]:
                 passed = counts.get("passed", counts["requests"])[i] / counts["requests"][i]
                 passed = min(1.0, passed or float(counts["l2_sectors"][i] > 0))  # 0: none, or not known
                 sent[control.write_scoreboard] = max(sent.get(control.write_scoreboard, 0.0), passed)
             elif x.kind == "store":
-                stored, alone = stored + times, alone + times * apart
+                stored, unordered = stored + times, unordered + times * loose
         stores, root = stores + stored, root + stored * _mean_root(before, waits)
     drift = 1.5 * root / stores / waits if waits >= 1 and stores else 1.0
-    return Course(waits, min(1.0, drift), alone / stores if stores else 0.0)
+    return Course(waits, min(1.0, drift), unordered / stores if stores else 0.0)
 
 
 def _mean_root(low: float, high: float) -> float:
@@ -222,44 +217,42 @@ def _rates_by_lines(machine: Machine, name: str) -> list[tuple[float, float]]:
 
 
 class Traffic(Struct, frozen=True):
-    """What the profile says of DRAM, where its sectors do not: bytes per byte that loads miss or stores ask for.
+    """Traffic of a kernel to DRAM where its sectors do not tell: bytes per byte that loads miss or stores ask for.
 
-    `cycles_per_byte`: of this SM's part of DRAM, for streams and accesses that lie alone as this kernel has them.
-    `busier_way`: to L2 (0), or from it (1), whichever takes longer for all packets of the kernel. `atomic_cycles`: of
-    the chip, for a turn of L2 that an atomic takes, where they are fewer than packets are.
+    `cycles_per_byte`: of this SM's part of DRAM, for streams and scattered accesses as this kernel has them. `back`:
+    the packets from L2 take longer than those to it. `atomic_cycles`: of the chip, for one operation of an atomic in
+    L2, where they are fewer than packets are.
     """
 
-    read: float
-    written: float
     cycles_per_byte: float
-    busier_way: int
+    back: bool = False
+    read: float = 1.0
+    written: float = 1.0
     atomic_cycles: float = 0.0
 
 
 def traffic_of(
-    instructions: Sequence[Instruction], served: Mapping[str, Unit], units: Units, profile: Profile | None
+    instructions: Sequence[Instruction], kinds: Mapping[str, int], units: Units, profile: Profile | None
 ) -> Traffic:
-    """Return how the traffic to DRAM of a kernel follows from its accesses."""
+    """Return how the traffic to DRAM of a kernel follows from its accesses; `kinds`: the engine's, by class."""
     if profile is None:
-        return Traffic(1.0, 1.0, 1 / units.dram_rate, 0)
+        return Traffic(1 / units.dram_rate)
     there, back = l2_seconds(instructions, profile, units.machine)
     if not profile.traffic:
-        return Traffic(1.0, 1.0, 1 / units.dram_rate, int(back > there))
+        return Traffic(1 / units.dram_rate, back > there)
     missed = asked = 0.0
     for i, x in enumerate(instructions):
-        kind = served[x.kind].kind
-        if kind == at.LOAD:
+        if kinds[x.kind] == at.LOAD:
             missed += SECTOR_BYTES * (profile.counts["l2_sectors"][i] - profile.counts["l2_hit_sectors"][i])
-        elif kind == at.STORE:
+        elif kinds[x.kind] == at.STORE:
             asked += SECTOR_BYTES * profile.counts["l2_sectors"][i]
     moved = profile.dram_read_bytes + profile.dram_written_bytes
     per_sm = units.sms * units.machine.chip.clock_hz
-    each = dram_seconds(instructions, profile, units.machine) * per_sm / moved if moved else 1 / units.dram_rate
     return Traffic(
+        dram_seconds(instructions, profile, units.machine) * per_sm / moved if moved else 1 / units.dram_rate,
+        back > there,
         profile.dram_read_bytes / missed if missed else 1.0,
         profile.dram_written_bytes / asked if asked else 1.0,
-        each,
-        int(back > there),
         atomic_cycles(instructions, profile, units.machine) / max(1.0, sum(t.atomic_passes for t in profile.traffic)),
     )
 
@@ -268,24 +261,24 @@ def access(
     x: Step, instruction: Instruction, units: Units, profile: Profile | None, i: int, traffic: Traffic
 ) -> dict[str, float]:
     """Return what one execution of an access asks for; coalesced and missing in the caches where nothing is known."""
-    machine = units.machine
+    machine, load = units.machine, x.kind == at.LOAD
+    interval = machine.cache.l1_request_interval_cycles or 1.0
     if profile is None and x.kind not in (at.LOAD, at.STORE):
         return {"passes": float(wavefronts(Access(1.0, "shared", bytes_per_thread=access_bytes(instruction)), machine))}
     if profile is None or not profile.counts["requests"][i]:
         lines = access_bytes(instruction) / 4 if profile is None else 0.0  # a byte of each thread is a quarter of one
         full = 4 * SECTOR_BYTES * lines
         return {
-            "passes": max(1.0, lines / (machine.cache.l1_request_interval_cycles or 1.0)), "l2_bytes": full,
-            "dram_bytes": full, "l2_cycles": full / units.l2_rate, "dram_cycles": full * traffic.cycles_per_byte,
+            "passes": max(1.0, lines / interval), "l2_bytes": full, "dram_bytes": full,
+            "l2_cycles": full / units.l2_rate, "dram_cycles": full * traffic.cycles_per_byte,
         }  # fmt: skip
     column = {name: values[i] for name, values in profile.counts.items()}
     requests, sectors, asked = column["requests"], column["sectors"], column["l2_sectors"]
     share = min(1.0, requests / column["executed"])  # the others had no thread that took part
-    fronts = max(1.0, column["wavefronts"] / requests)
-    if x.kind not in (at.LOAD, at.STORE):
-        return {"passes": share * max(fronts, _queue(instruction, column["queue"] / requests))}
-    missed, load = asked - column["l2_hit_sectors"], x.kind == at.LOAD
-    memory, interval = machine.memory, machine.cache.l1_request_interval_cycles or 1.0
+    passes, same_address = max(1.0, column["wavefronts"] / requests), column["queue"] / requests
+    if x.kind not in (at.LOAD, at.STORE):  # an atomic serves one thread at an address, but counting joins them all
+        return {"passes": share * max(passes, 1.0 if "POPC" in instruction.modifiers else same_address)}
+    missed, memory = asked - column["l2_hit_sectors"], machine.memory
     extra = max(0.0, sectors / requests - (memory.coalesced_transactions or 4.0))  # transactions that are too many
     lines = max(1.0, column["lines"] / requests)
     l1_hit, l2_hit = 0.0, 0.0
@@ -297,14 +290,13 @@ def access(
     beyond = max(1e-9, 1 - l1_hit)  # those that pass L1, and L2, move so much more than the mean access
     far = max(1e-9, beyond * (1 - l2_hit))
     dram_bytes = SECTOR_BYTES / requests * (missed * traffic.read if load else asked * traffic.written) / far
-    on_the_way = packet_seconds(instruction, i, profile, machine)[traffic.busier_way]
-    l2_cycles = on_the_way * units.sms * machine.chip.clock_hz
+    l2_cycles = packet_seconds(instruction, i, profile, machine)[traffic.back] * units.sms * machine.chip.clock_hz
     if instruction.opcode in ATOMICS:
-        turns = asked + column["queue"] - requests
-        l2_cycles = max(l2_cycles, turns * traffic.atomic_cycles * units.sms)
+        operations = asked + column["queue"] - requests
+        l2_cycles = max(l2_cycles, operations * traffic.atomic_cycles * units.sms)
     return {
         # A wavefront takes a cycle, an access the interval at least (bandwidth.l1_load_* of the H200).
-        "passes": share * max(1.0, (fronts + column.get("replays", 0.0) / requests) / interval),
+        "passes": share * max(1.0, (passes + column.get("replays", 0.0) / requests) / interval),
         "latency": x.latency + extra * (memory.extra_transaction_cycles or 0.0),
         "l1_hit": 1 - share * (1 - l1_hit),
         "l2_hit": l2_hit,
@@ -315,23 +307,18 @@ def access(
     }
 
 
-def _queue(x: Instruction, longest: float) -> float:
-    """Return the turns of an atomic on shared memory: one per thread at an address, but counting joins them all."""
-    return 1.0 if "POPC" in x.modifiers else longest
+def sent(step: Step, x: Instruction, units: Units) -> Step:
+    """Return an instruction of shared memory with the times of its registers and wavefronts, where they are known.
 
-
-def sent(made: Step, x: Instruction, units: Units) -> Step:
-    """Return an instruction of shared memory with how its registers and wavefronts get there, where that is known.
-
-    All are alike: the last register is sent in the cycle of the first wavefront, an address
-    alone at once; the result is there the latency of a load behind the last wavefront, and a cycle later for each
-    register more, but no more of them than wavefronts.
+    The last register is sent in the cycle of the first wavefront, an address alone at once; the result is there the
+    latency of a load behind the last wavefront, and a cycle later for each register more, but no more of them than
+    wavefronts.
     """
-    if made.kind != at.QUEUED or made.pipe != PIPES.index("shared memory"):
-        return made
+    if step.kind != at.QUEUED or step.pipe != PIPES.index("shared memory"):
+        return step
     each, latency = register_cycles(units.machine), units.machine.timing(x.kind).latency_cycles
     if not each or latency is None or not units.machine.sm.queued_per_scheduler:
-        return made
+        return step
     words = max(1, access_bytes(x) // 4)
     given = [o for o in x.operands if o.kind in ("register", "memory") and any(r[0] == "R" for r in o.registers)]
     results = sum(r[0] == "R" for r in x.writes)
@@ -339,7 +326,7 @@ def sent(made: Step, x: Instruction, units: Units) -> Step:
     registers = max(1, sum(words if o.kind == "register" else 1 for o in read))
     sends, alone = each * registers, x.opcode in ("LDS", "LDSM")
     enters = 0.0 if alone else sends - 1.0
-    further = max(0.0, made.passes - 1.0)
+    further = max(0.0, step.passes - 1.0)
     returns = min(results, 1 + int(further))
     latency += enters + at.WAVEFRONT_CYCLES * further + max(0, returns - 1)
     if x.kind == "shuffle":  # measured with one register
@@ -347,7 +334,7 @@ def sent(made: Step, x: Instruction, units: Units) -> Step:
     if not read:  # no address to wait for (shared_memory_results.json.gz)
         latency -= 1.0
     return replace(
-        made, sends=sends, enters=enters, latency=latency, read=made.read + sends - each
+        step, sends=sends, enters=enters, latency=latency, read=step.read + sends - each
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A machine as the engine sees it: pipes, latencies and rates per SM, and what is not known and so left out."""
+"""Machine as the engine sees it: pipes, latencies and rates of an SM, with a note on each number that is missing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from msgspec import Struct
 from warplens.core.errors import MissingField, WarplensError
 from warplens.machine import KINDS, Machine
 from warplens.simulator import layout as at
-from warplens.simulator.code import Floats
+from warplens.simulator.code import Floats, Step
 
-# Which warp goes first, whether they take turns, whether the last one goes again before all others, and whether of
-# those of a block the one goes that has issued least of late.
+# The warp that goes first; round robin; the last one goes again before all others; of the warps of a block the one goes
+# that has issued least of late.
 POLICIES = {
     "least-issued": (at.OLDEST, 0, 1, 1),
     "greedy-oldest": (at.OLDEST, 0, 1, 0),
@@ -43,24 +43,13 @@ PIPES = (
     "convergence unit",
 )
 _SM_WIDE = ("shared memory", "memory system", "barrier unit", "special registers", "constant cache", "convergence unit")
+_OF_PROGRAMS = {"int": "integer", "imul": "product", "imul_wide": "product", "uniform": "uniform datapath"}
 _QUEUED = ("sfu units", "special registers", "shared memory", "shuffle", "constant cache")
 INFINITE = 1e30
 # The last length that was measured to fit, and a bit: the next one, a quarter longer (first level) or an eighth
 # (second), did not. Where between them the end lies is not known; half of an eighth is assumed.
-_HELD = 1 + 1 / 16
+_CACHED = 1 + 1 / 16
 AVERAGE_CYCLES = 4096.0  # over which the traffic to DRAM is averaged that the latency follows
-
-
-class Unit(Struct, frozen=True):
-    """How an instruction class uses the machine: its pipe, passes through it, latency and class for the engine."""
-
-    pipe: int
-    passes: float
-    kind: int
-    reason: int
-    holds: float
-    read: float
-    latency: float
 
 
 class Units(Struct, frozen=True):
@@ -82,37 +71,29 @@ class Units(Struct, frozen=True):
     spread: Floats
     notes: list[str]
 
-    def unit(self, kind: str, *, program: bool = False) -> Unit:
-        """Return how an instruction class uses the machine; in a program whole numbers have units of their own."""
+    def unit(self, kind: str, *, program: bool = False) -> Step:
+        """Return an instruction of a class, without its accesses; in a program whole numbers have their own units."""
         machine = self.machine
         resource = "constant cache" if program and kind == "constant" else KINDS[kind]
-        queued = resource in _QUEUED
-        where = "shared memory" if resource == "shuffle" else resource
-        if program and kind in ("int", "imul", "imul_wide"):
-            where = "integer" if kind == "int" else "product"
-        if program and kind == "uniform":
-            where = "uniform datapath"
-        where = "barrier unit" if kind == "barrier" else where
+        queued, memory = resource in _QUEUED, resource == "memory system"
+        own = {"barrier": "barrier unit", **(_OF_PROGRAMS if program else {})}
+        where = own.get(kind, "shared memory" if resource == "shuffle" else resource)
         pipe = PIPES.index(where) if where in PIPES else -1
-        timing = machine.timing(kind)
-        holds = machine.sm.issue_interval_cycles * (timing.issue_slots or 1.0)
-        passes = 1.0
+        timing, passes = machine.timing(kind), 1.0
         if where not in _SM_WIDE and pipe >= 0:
             try:
                 passes = _whole(machine.sm.schedulers / machine.peak_ipc(kind))
             except MissingField:
                 pipe = -1
         engine = at.LOAD if kind.startswith("load") else at.STORE if kind == "store" else at.BARRIER
-        if kind != "barrier" and resource != "memory system":
+        if kind != "barrier" and not memory:
             engine = at.QUEUED if queued else at.FIXED
-        reason = at.LONG if resource == "memory system" else at.SHORT if queued else at.WAIT
-        return Unit(pipe, passes, engine, reason, holds, timing.read_cycles or 0.0, timing.latency_cycles or 0.0)
-
-    def loaded_cycles(self, bytes_per_cycle: float) -> float:
-        """Return the mean latency of a DRAM access when each SM moves so many bytes per cycle (Volkov §6.4)."""
-        curve = self.curves[0]
-        x = min(bytes_per_cycle, 0.98 * curve.c)
-        return float(max(curve.unloaded, curve.a + curve.b * x / (curve.c - x)))
+        return Step(
+            label=kind, pipe=pipe, passes=passes, kind=engine,
+            reason=at.LONG if memory else at.SHORT if queued else at.WAIT,
+            issue_cycles=machine.sm.issue_interval_cycles * (timing.issue_slots or 1.0),
+            read=timing.read_cycles or 0.0, latency=timing.latency_cycles or 0.0,
+        )  # fmt: skip
 
 
 def _whole(cycles: float) -> float:
@@ -121,16 +102,13 @@ def _whole(cycles: float) -> float:
 
 
 def units(machine: Machine, active_sms: float | None = None) -> Units:
-    """Read a machine, of which so many SMs are in use; what it does not give is left out, with a note each."""
+    """Return a machine for the engine, so many of its SMs in use; a number that it does not give is left out."""
     sms = machine.chip.sm_count if active_sms is None else min(active_sms, machine.chip.sm_count)
     notes: list[str] = []
-    made = Units(
+    return Units(
         machine, sms, _pipes(machine, notes), _setup(machine, sms, notes), *_rates(machine, sms, notes),
-        _curves(machine, sms, notes), *_spread(machine, sms), notes,
+        _curves(machine, sms, notes), *_spread(machine, sms, notes), notes,
     )  # fmt: skip
-    if not machine.latency_distribution:
-        notes.append("[[latency_distribution]] is not known: every access to DRAM takes the mean latency")
-    return made
 
 
 def _pipes(machine: Machine, notes: list[str]) -> Any:
@@ -140,43 +118,45 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
     queued, loads = sm.queued_per_scheduler, memory.queued_loads_per_sm
     if queued is None:
         notes.append("sm.queued_per_scheduler is not known: queues before shared memory and SFUs have no end")
-    places = {
+    entries = {
         "memory system": -1 if loads is None else max(1, int(loads / sm.schedulers)),
         "barrier unit": -1,
         "convergence unit": -1,
         "warp-group products": -1,  # eight in a row issue at once (data/h200/suite/triton/ncu.json.gz, flash attention)
         **dict.fromkeys(_QUEUED, -1 if queued is None else int(queued)),
     }
-    if sm.sfu_place_cycles is not None:
-        places["sfu units"] = 1
-    for i, resource in enumerate(PIPES):
-        pipes.interval[i] = 0.0 if resource in _SM_WIDE else 1.0
-        pipes.shared[i] = resource in _SM_WIDE
-        pipes.unit[i] = i
-        pipes.places[i] = places.get(resource, 0)
+    if sm.sfu_queue_release_cycles is not None:
+        entries["sfu units"] = 1
+    l1, shared = PIPES.index("memory system"), PIPES.index("shared memory")
+    intervals = {
+        "special registers": 1.0,
+        "convergence unit": sm.reconverge_interval_cycles or 0.0,
+        "barrier unit": sm.barrier_per_warp_cycles or 0.0,
+        "memory system": cache.l1_request_interval_cycles or 0.0,
+    }
+    with suppress(MissingField):  # a fixed latency
+        intervals["constant cache"] = 1 / machine.peak_ipc("constant")
     try:
-        pipes.interval[PIPES.index("shared memory")] = 1 / machine.peak_ipc("shared")
+        intervals["shared memory"] = 1 / machine.peak_ipc("shared")
     except MissingField:
         notes.append("shared memory's rate is not known: it has no limit")
-    l1 = PIPES.index("memory system")
+    for i, resource in enumerate(PIPES):
+        pipes.shared[i] = resource in _SM_WIDE
+        pipes.interval[i] = intervals.get(resource, 0.0 if pipes.shared[i] else 1.0)
+        pipes.unit[i] = i
+        pipes["places"][i] = entries.get(resource, 0)
     if cache.l1_request_interval_cycles is not None:
-        pipes.interval[l1] = cache.l1_request_interval_cycles
-        pipes.unit[PIPES.index("shared memory")] = l1  # one data path
+        pipes.unit[shared] = l1  # one data path
     else:
         notes.append("cache.l1_request_interval_cycles is not known: accesses to L1 take no time of its pipe")
     if sm.register_banks and _halves(machine):
         pipes.half[PIPES.index("cuda cores")], pipes.half[PIPES.index("product")] = at.EITHER, at.ONE
-    pipes.held[PIPES.index("sfu units")] = sm.sfu_place_cycles or 0.0
-    pipes.interval[PIPES.index("special registers")] = 1.0
-    with suppress(MissingField):  # a fixed latency
-        pipes.interval[PIPES.index("constant cache")] = 1 / machine.peak_ipc("constant")
-    pipes.interval[PIPES.index("convergence unit")] = sm.reconverge_interval_cycles or 0.0
-    pipes.interval[PIPES.index("barrier unit")] = sm.barrier_per_warp_cycles or 0.0
+    pipes["held"][PIPES.index("sfu units")] = sm.sfu_queue_release_cycles or 0.0
     return pipes
 
 
 def _halves(machine: Machine) -> bool:
-    """Whether products run on one half of the cores, which take an instruction over two cycles: at half their rate."""
+    """Return whether products run on one half of the cores, over two cycles each: at half their rate."""
     try:
         return machine.peak_ipc("fp32") == machine.sm.schedulers == 2 * machine.peak_ipc("imul")
     except MissingField:
@@ -185,27 +165,33 @@ def _halves(machine: Machine) -> bool:
 
 def _setup(machine: Machine, sms: float, notes: list[str]) -> Any:
     """Return what the engine knows of the machine: latencies in cycles, rates in B/cycle of one SM."""
-    sm, cache, code = machine.sm, machine.cache, machine.instruction_cache
+    sm, code = machine.sm, machine.instruction_cache
     setups = at.rows(at.SETUP, 1)
     setup = setups[0]
     setup.time_limit = setup.mark_every = setup.window = INFINITE
-    setup.replace = _known(sm.block_replacement_cycles, "sm.block_replacement_cycles", notes)
-    setup.barrier_wait = _known(sm.barrier_cycles, "sm.barrier_cycles", notes)
-    setup.branch_taken = _known(sm.branch_taken_cycles, "sm.branch_taken_cycles", notes)
-    setup.l1_latency = _known(cache.l1_latency_cycles, "cache.l1_latency_cycles", notes)
-    setup.l2_latency = _known(cache.l2_latency_cycles, "cache.l2_latency_cycles", notes)
+    for field, section, key in (
+        ("replace", "sm", "block_replacement_cycles"),
+        ("barrier_wait", "sm", "barrier_cycles"),
+        ("branch_taken", "sm", "branch_taken_cycles"),
+        ("l1_latency", "cache", "l1_latency_cycles"),
+        ("l2_latency", "cache", "l2_latency_cycles"),
+    ):
+        value = getattr(getattr(machine, section), key)
+        setup[field] = value or 0.0
+        if value is None:
+            notes.append(f"{section}.{key} is not known: taken as 0")
     setup.drain = setup.l1_latency  # a store has left the SM when it has passed L1
     setup.port = code.port_cycles or 0.0
     setup.note_every = sms * (machine.launch.block_interval_cycles or 0.0)
     if sm.register_banks is None:
         notes.append("sm.register_banks is not known: register ports have no limit")
     setup.banks, setup.mshrs = int(sm.register_banks or 0), int(machine.memory.mshrs_per_sm or 0)
-    setup.alike = int(machine.memory.alike_warps or 0)
-    setup.data_path, setup.barrier_held = PIPES.index("memory system"), sm.barrier_data_path_cycles or 0.0
+    setup["alike"] = int(machine.memory.correlated_warps or 0)
+    setup.data_path, setup["barrier_held"] = PIPES.index("memory system"), sm.barrier_data_path_cycles or 0.0
     setup.late, setup.average = PIPES.index("sfu units"), AVERAGE_CYCLES
     if code.first_bytes and code.second_interval_cycles:
-        setup.first_lines = int(_HELD * code.first_bytes) // at.LINE_BYTES
-        setup.second_lines = int(_HELD * (code.second_bytes or 1 << 40)) // at.LINE_BYTES
+        setup.first_lines = int(_CACHED * code.first_bytes) // at.LINE_BYTES
+        setup.second_lines = int(_CACHED * (code.second_bytes or 1 << 40)) // at.LINE_BYTES
         setup.second_wait = at.LINE_INSTRUCTIONS * code.second_interval_cycles
         setup.memory_wait = at.LINE_INSTRUCTIONS * (code.memory_interval_cycles or code.second_interval_cycles)
         each = code.fetch_interval_cycles or code.second_interval_cycles  # with all SMs at work
@@ -241,7 +227,7 @@ def _curves(machine: Machine, sms: float, notes: list[str]) -> Any:
     return curves
 
 
-def _spread(machine: Machine, sms: float) -> tuple[Floats, Floats]:
+def _spread(machine: Machine, sms: float, notes: list[str]) -> tuple[Floats, Floats]:
     """Return the loads at which single latencies of DRAM were measured, and their quantiles over the mean."""
     table = []
     for row in sorted(machine.latency_distribution, key=lambda d: d.throughput_bytes_per_second):
@@ -254,14 +240,9 @@ def _spread(machine: Machine, sms: float) -> tuple[Floats, Floats]:
         mean = float((quantiles[1:] + quantiles[:-1]).mean() / 2)
         table.append((row.throughput_bytes_per_second / sms / machine.chip.clock_hz, quantiles / mean))
     if not table:
+        notes.append("[[latency_distribution]] is not known: every access to DRAM takes the mean latency")
         return np.zeros(1), np.ones((1, 1))
     return np.array([load for load, _ in table]), np.array([quantiles for _, quantiles in table])
-
-
-def _known(value: float | None, name: str, notes: list[str]) -> float:
-    if value is None:
-        notes.append(f"{name} is not known: taken as 0")
-    return value or 0.0
 
 
 def default_policy(machine: Machine) -> str:

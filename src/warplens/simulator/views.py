@@ -1,4 +1,4 @@
-"""Views of a simulation's events: each gets one event after the other and answers in the end.
+"""Views of a simulation's events: each takes one event after the other and answers in the end.
 
 A new view is a class with `on` and `result`; the engine knows none of them.
 """
@@ -22,7 +22,7 @@ from warplens.workload.workload import Workload
 
 
 class Event(Struct, frozen=True):
-    """Something that happened: when (cycle), what, to which warp, at which instruction; `detail` depends on the kind.
+    """Event of the engine: its cycle, its kind, warp and instruction; `detail` depends on the kind.
 
     issued: the scheduler. stalled: the reason's number. served: cycles since issue. block started, ended: its number.
     """
@@ -35,13 +35,13 @@ class Event(Struct, frozen=True):
 
 
 class View(Protocol):
-    """Something that listens."""
+    """Listener to events."""
 
     def on(self, event: Event) -> None:
         """Take one event."""
 
     def result(self) -> Any:
-        """Return what was found."""
+        """Return the answer after the last event."""
 
 
 def events(simulation: Simulation) -> Iterator[Event]:
@@ -53,7 +53,7 @@ def events(simulation: Simulation) -> Iterator[Event]:
 
 
 def listen(simulation: Simulation, views: Sequence[View]) -> list[Any]:
-    """Tell all events to all views; return their results."""
+    """Send all events to all views; return their results."""
     for event in events(simulation):
         for view in views:
             view.on(event)
@@ -95,47 +95,13 @@ class Occupancy:
         return self.steps
 
 
-class Stalls:
-    """Warp-cycles by Nsight's reasons, as the events tell it: what lies before an issue without a reason is another's.
-
-    `not_selected` here holds a register port's `dispatch` too, and what a warp without room waits while others are
-    asked (the engine counts that as `math`, `mio` or `lg`); the first cycles of a wait count to its last reason.
-    """
-
-    def __init__(self, warps_per_block: int) -> None:
-        self.warps, self.since, self.cycles = warps_per_block, dict[int, int](), dict[str, int]()
-
-    def on(self, event: Event) -> None:
-        """Add up from one event of a warp to the next."""
-        if event.kind == "block started":
-            for warp in range(event.warp, event.warp + self.warps):
-                self.since.pop(warp, None)
-        elif event.kind == "issued":
-            self._until(event.cycle, event.warp, at.NOT_SELECTED)
-            self._until(event.cycle + 1, event.warp, at.SELECTED)
-        elif event.kind == "stalled":
-            self._until(event.cycle, event.warp, event.detail)
-        elif event.kind == "barrier left":
-            self._until(event.cycle, event.warp, at.AT_BARRIER)
-
-    def result(self) -> dict[str, int]:
-        """Return cycles by reason."""
-        return self.cycles
-
-    def _until(self, cycle: int, warp: int, reason: int) -> None:
-        """Give the time since the last event of a warp to a reason."""
-        since = self.since.get(warp, cycle - (reason == at.SELECTED))
-        if cycle > since:
-            self.cycles[at.REASONS[reason]] = self.cycles.get(at.REASONS[reason], 0) + cycle - since
-        self.since[warp] = max(since, cycle)
-
-
 class Trace:
     """A trace for Perfetto and Chrome: warps as rows, instructions and stalls as slices, one microsecond per cycle."""
 
     def __init__(self, labels: Sequence[str]) -> None:
         self.labels, self.rows, self.requests = labels, list[dict[str, Any]](), 0
-        self.since, self.started = dict[int, int](), dict[int, int]()  # a row is told up to here; a place's last block
+        # The cycle up to which a row is filled; the start of the last block by its first warp.
+        self.since, self.started = dict[int, int](), dict[int, int]()
 
     def on(self, event: Event) -> None:
         """Turn an event into slices."""
@@ -179,7 +145,7 @@ _TAKEN = (at.NOT_SELECTED, at.MATH, at.MIO, at.LG)
 
 
 class Slice(Struct, frozen=True, array_like=True):
-    """What a warp did from one cycle up to another: a reason of Nsight's, or `READY`."""
+    """Part of a warp's row, from one cycle up to another: a stall reason of Nsight's, or `READY`."""
 
     first_cycle: int
     end_cycle: int
@@ -195,7 +161,7 @@ class Timeline(Struct, frozen=True, kw_only=True):
     warps: dict[int, list[Slice]]
 
     def shares(self, warp: int) -> dict[str, float]:
-        """Return how a warp's cycles fall to what it did."""
+        """Return the shares of a warp's cycles by reason."""
         found: dict[str, float] = {}
         for s in self.warps[warp]:
             found[s.what] = found.get(s.what, 0.0) + s.end_cycle - s.first_cycle
@@ -207,33 +173,31 @@ def timeline(workload: Workload, machine: Machine, warps_per_sm: float) -> Timel
     """Run a counted kernel's first cycles on one SM."""
     if not workload.code or workload.profile is None:
         raise WarplensError(f"{workload.name}: a timeline needs a workload that was counted from machine code")
-    made = units(machine, min(machine.chip.sm_count, workload.profile.grid_blocks))
-    code = from_program(workload.code, made, workload.profile, name=workload.name)
-    resident = max(1, int(warps_per_sm // code.warps_per_block))
-    done = run(
-        code, made, Options(events=_EVENTS), resident=resident, blocks=2 * resident, limit=float(_WHOLE)
-    )  # fmt: skip
+    on = units(machine, min(machine.chip.sm_count, workload.profile.grid_blocks))
+    code = from_program(workload.code, on, workload.profile, name=workload.name)
+    size = code.warps_per_block
+    resident = max(1, int(warps_per_sm // size))
+    done = run(code, on, Options(events=_EVENTS), resident=resident, blocks=2 * resident, limit=float(_WHOLE))
     ended = [end for _, end, _ in done.blocks if end > 0]
     cycles = min(_WHOLE, int(1.1 * min(ended))) if ended else _LONGEST
     if len(done.events) == _EVENTS:  # the later ones were not kept
         cycles = min(cycles, int(done.events[-1, 0]))
-    schedulers, lanes = int(machine.sm.schedulers), resident * code.warps_per_block
+    schedulers, lanes = int(machine.sm.schedulers), resident * size
     ends = {i for i, x in enumerate(workload.code) if x.opcode == "EXIT"}
     warps = {}
-    later = code.warps_per_block % schedulers == 0  # blocks of whole rounds begin one scheduler later (blocks.home_of)
+    later = size % schedulers == 0  # blocks of whole rounds begin one scheduler later (blocks.home_of)
     for warp in range(lanes):
-        place = warp // code.warps_per_block
-        if (warp + later * place) % schedulers:
-            continue
-        starts = [int(start) for start, _, where in done.blocks if int(where) == place and start > 0]
-        warps[warp] = _slices(done.events[done.events[:, 2] == warp], cycles, ends, starts)
+        slot = warp // size
+        if (warp + later * slot) % schedulers == 0:
+            starts = [int(start) for start, _, where in done.blocks if int(where) == slot and start > 0]
+            warps[warp] = _slices(done.events[done.events[:, 2] == warp], cycles, ends, starts)
     return Timeline(cycles=cycles, warps_on_sm=lanes, schedulers=schedulers, warps=warps)
 
 
 def _slices(events: Any, limit: int, ends: set[int], starts: list[int]) -> list[Slice]:
-    """Turn the events of a warp into what it did, up to a cycle.
+    """Turn the events of a warp into slices, up to a cycle.
 
-    There is a gap from its last instruction (one of `ends`) until a new block comes to its place (`starts`).
+    There is a gap from its last instruction (one of `ends`) until a new block starts in its block slot (`starts`).
     """
     found: list[Slice] = []
     since, last = 0, READY

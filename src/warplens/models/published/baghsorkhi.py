@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from warplens.machine import KINDS, Machine
-from warplens.models.bounds import arithmetic_ipc, memory_latency
+from warplens.models.bounds import Residency, arithmetic_ipc, memory_latency
 from warplens.models.prediction import Prediction, Term, answer
-from warplens.models.residency import Residency
 from warplens.workload import Workload
 
 NAME = "baghsorkhi"

@@ -11,9 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from warplens.machine import Machine
-from warplens.models.bounds import issue_units, latency_bound
+from warplens.models.bounds import Residency, issue_units, latency_bound
 from warplens.models.prediction import Prediction, Term, answer
-from warplens.models.residency import Residency
 from warplens.workload import Number, Workload
 
 

@@ -12,9 +12,8 @@ import numpy as np
 
 from warplens.core.errors import WarplensError
 from warplens.machine import Machine
-from warplens.models.bounds import arithmetic_ipc, memory_latency
+from warplens.models.bounds import Residency, arithmetic_ipc, memory_latency
 from warplens.models.prediction import Prediction, Term, answer
-from warplens.models.residency import Residency
 from warplens.workload import Workload
 
 

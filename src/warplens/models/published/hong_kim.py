@@ -21,9 +21,8 @@ from msgspec import Struct
 
 from warplens.machine import KINDS, Machine
 from warplens.machine.papers import HongKim
-from warplens.models.bounds import arithmetic_ipc, memory_latency
+from warplens.models.bounds import Residency, arithmetic_ipc, memory_latency
 from warplens.models.prediction import Prediction, Term, answer
-from warplens.models.residency import Residency
 from warplens.program.static_analysis import independent_loads
 from warplens.workload import Number, Workload
 

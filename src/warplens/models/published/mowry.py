@@ -6,9 +6,9 @@ Prefetch distance = l / s: memory latency over the time of one iteration. Gives 
 from __future__ import annotations
 
 from warplens.machine import Machine
+from warplens.models.bounds import Residency
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.published.run_lengths import run_length
-from warplens.models.residency import Residency
 from warplens.workload import Workload
 
 NAME = "mowry"

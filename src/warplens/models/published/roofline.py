@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from warplens.machine import Machine
-from warplens.models.bounds import totals, worksheet
+from warplens.models.bounds import Residency, totals, worksheet
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.published.volkov import tightest
-from warplens.models.residency import Residency
 from warplens.workload import Workload
 
 NAME = "roofline"

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from warplens.machine import Machine
+from warplens.models.bounds import Residency
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.published.run_lengths import run_length
-from warplens.models.residency import Residency
 from warplens.workload import Workload
 
 NAME = "saavedra-barrera"

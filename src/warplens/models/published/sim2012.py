@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from warplens.machine import Machine
 from warplens.machine.papers import Sim
-from warplens.models.bounds import memory_latency
+from warplens.models.bounds import Residency, memory_latency
 from warplens.models.prediction import Prediction, Term, answer
-from warplens.models.residency import Residency
 from warplens.workload import Number, Workload
 
 

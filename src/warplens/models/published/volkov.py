@@ -11,9 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from warplens.machine import KINDS, Machine
-from warplens.models.bounds import latency_bound, totals, worksheet
+from warplens.models.bounds import Residency, latency_bound, totals, worksheet
 from warplens.models.prediction import Prediction, Term, answer
-from warplens.models.residency import Residency
 from warplens.workload import Number, Workload
 
 NAME = "volkov"

@@ -16,10 +16,9 @@ import numpy as np
 
 from warplens.machine import Machine
 from warplens.machine.tables import Contention
-from warplens.models.bounds import latency_bound, loads_on_chain, memory_latency, totals, worksheet
+from warplens.models.bounds import Residency, latency_bound, loads_on_chain, memory_latency, totals, worksheet
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.published.volkov import concurrency, tightest
-from warplens.models.residency import Residency
 from warplens.workload import Number, Workload
 
 _STEPS = 52  # halvings: the interval shrinks to one part in 2^52, a double's resolution

@@ -11,9 +11,9 @@ import numpy as np
 
 from warplens.core.errors import WarplensError
 from warplens.machine import KINDS, Machine
+from warplens.models.bounds import Residency
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.published.volkov import tightest
-from warplens.models.residency import Residency
 from warplens.workload import Number, Workload
 
 NAME = "zhang-owens"

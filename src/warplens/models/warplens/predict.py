@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -22,15 +23,21 @@ from msgspec.structs import replace
 
 from warplens.core.errors import MissingField, WarplensError
 from warplens.machine import KINDS, Machine, taken
+from warplens.models.bounds import Residency
 from warplens.models.prediction import Prediction, Term, answer
-from warplens.models.residency import Residency
-from warplens.models.warplens.block_scheduling import handed_out
-from warplens.models.warplens.latency_bound import Levels, Load, latency_bound
-from warplens.models.warplens.limits import atomic_cycles, dram_cycles, l2_cycles, laid_out, unit_cycles
+from warplens.models.warplens.limits import (
+    Levels,
+    Load,
+    atomic_cycles,
+    dram_cycles,
+    l2_cycles,
+    latency_bound,
+    unit_cycles,
+)
 from warplens.simulator.code import Code
 from warplens.simulator.fluid_schedule import kernel_fluid
 from warplens.simulator.sampling import BUDGET
-from warplens.simulator.simulation import simulate
+from warplens.simulator.simulation import lowered, simulate
 from warplens.simulator.units import Units
 from warplens.workload import Number, Workload
 from warplens.workload.profile import Profile
@@ -45,42 +52,39 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         raise MissingField(NAME, f"workload {workload.name}", "profile (count it with `warplens analyze`)")
     if np.ndim(residency.warps_per_sm):
         raise WarplensError(f"{NAME} takes one occupancy at a time, not an array")
-    sms, blocks = machine.chip.sm_count, profile.grid_blocks
-    resident = max(1, int(residency.blocks_per_sm))
-    spread, laid, made, chip, busy, slower, latency, levels = _limits(workload, profile, machine, resident)
-    slowest = max([*busy.values(), *chip.values()])
+    blocks, resident = profile.grid_blocks, max(1, int(residency.blocks_per_sm))
+    found = _limits(workload, profile, machine, resident)
+    spread, slower, levels, alone = found.schedule, found.slower, found.levels, {**found.chip, **found.busy}
+    slowest = max([*found.busy.values(), *found.chip.values()])
     terms = {
-        "warp latency": Term(latency / spread.rounds / slower, "cycles", "alone on an SM"),
+        "warp latency": Term(found.latency / spread.rounds / slower, "cycles", "alone on an SM"),
         "rounds": Term(spread.rounds),
         "dram latency": Term(levels.dram, "cycles", "under load"),
         "l2 latency": Term(levels.l2, "cycles", "under load"),
     }
     # The latency of all rounds is an estimate: the simulation, in which warps do wait, says what it comes to at most.
-    limits: dict[str, Number] = {"latency": latency, **chip, **busy}
-    notes, run, stalls = list[str](), None, dict[str, float]()
+    limits: dict[str, Number] = {"latency": found.latency, **alone}
+    notes, run = list[str](), None
     start = launch_cycles(machine, profile)
     if simulated:
-        known = laid if workload.launch is not None and workload.launch.blocks == blocks else None
-        run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm), laid=known)
-        terms["simulated"] = Term(
-            run.cycles,
-            "cycles",
-            f"by what is left out and by chance {run.error_cycles:.3g} off" if run.error_cycles else "",
-        )
+        run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm))
+        error = f"by what is left out and by chance {run.error_cycles:.3g} off" if run.error_cycles else ""
+        terms["simulated"] = Term(run.cycles, "cycles", error)
         on_sm, stalls, notes = slower * run.cycles, run.stalls, [*run.notes]
     else:
         fits = max(1, int(float(residency.warps_per_sm) // profile.warps_per_block))
-        flowed = kernel_fluid(laid, made, resident=fits, blocks=math.ceil(blocks / sms))
+        on_busiest = math.ceil(blocks / machine.chip.sm_count)
+        flowed = kernel_fluid(found.code, found.units, resident=fits, blocks=on_busiest)
         terms["fluid"] = Term(flowed.cycles, "cycles")
         on_sm, stalls = slower * flowed.cycles, flowed.run.shares
     terms |= {f"stall: {reason}": Term(100 * share, "%") for reason, share in stalls.items() if share >= 0.01}
     cycles = max(slowest, on_sm * spread.longer)
     parts = {"launch": start, **_stack(stalls, workload, profile, levels, on_sm), "tail": on_sm * (spread.longer - 1)}
-    part = _PARTS.get(max({**chip, **busy}.items(), key=lambda item: item[1])[0], "issue")
+    part = _PARTS.get(max(alone, key=lambda name: alone[name]), "issue")
     parts[part] = parts.get(part, 0.0) + cycles - on_sm * spread.longer
     if slower > 1:
-        held = (machine.chip.tensor_clock_hz or 0) / 1e9
-        notes.append(f"matrix instructions: the SMs' clock falls to {held:.2f} GHz")
+        clock = (machine.chip.tensor_clock_hz or 0) / 1e9
+        notes.append(f"matrix instructions: the SMs' clock falls to {clock:.2f} GHz")
     if machine.base is not None:
         said = f"{len(taken(machine))} numbers of {machine.id} are derived from the {machine.base}'s"
         notes.append(f"{said} (warplens machine show {machine.id})")
@@ -90,8 +94,8 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         machine,
         replace(residency, warps_per_sm=resident * residency.warps_per_block),  # whole blocks, whatever was asked for
         cycles=cycles + start,
-        bounds={name: value >= 0.999 * max(slowest, latency) for name, value in limits.items()},
-        limits={**limits, "latency": min(latency, cycles)},
+        bounds={name: value >= 0.999 * max(slowest, found.latency) for name, value in limits.items()},
+        limits={**limits, "latency": min(found.latency, cycles)},
         parts={name: value for name, value in parts.items() if value},
         terms={**terms, "launch": Term(start, "cycles")},
         notes=notes,
@@ -100,41 +104,43 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
 
 
 class _Limits(NamedTuple):
-    """What both forms of the model need: the code laid out, and what each limit alone would take."""
+    """Lowered code and the cycles of each limit alone, for both forms of the model."""
 
-    spread: Schedule
-    laid: Code
+    schedule: Schedule
+    code: Code
     units: Units
     chip: dict[str, float]
     busy: dict[str, float]
-    slower: float  # so many times is the clock, where matrix instructions lower it
+    slower: float  # the clock's ratio, where matrix instructions lower it
     latency: float
     levels: Levels
 
 
-_LAST: list[tuple[Workload, Machine, int, _Limits]] = []  # one form of the model asks what the other just did
+_LAST: list[tuple[Workload, Machine, int, _Limits]] = []  # one form of the model asks for those of the other
 
 
 def _limits(workload: Workload, profile: Profile, machine: Machine, resident: int) -> _Limits:
-    for known, on, of, found in _LAST:
-        if known is workload and on is machine and of == resident:
+    for known, last, of, found in _LAST:
+        if known is workload and last is machine and of == resident:
             return found
-    sms, code = machine.chip.sm_count, workload.code
+    sms, instructions = machine.chip.sm_count, workload.code
     spread = schedule(profile, int(sms), resident)
-    chip = {"dram bandwidth": dram_cycles(code, profile, machine), "l2 bandwidth": l2_cycles(code, profile, machine)}
-    if queues := atomic_cycles(code, profile, machine):
+    dram, l2 = (rate(instructions, profile, machine) for rate in (dram_cycles, l2_cycles))
+    chip = {"dram bandwidth": dram, "l2 bandwidth": l2}
+    if queues := atomic_cycles(instructions, profile, machine):
         chip["atomics"] = queues
-    made, laid = laid_out(workload, machine)
-    busy = {name: c / sms * spread.uneven for name, c in unit_cycles(laid.steps, profile, made).items()}
+    code, on = lowered(workload, machine, profile.grid_blocks)
+    busy = {name: c / sms * spread.uneven for name, c in unit_cycles(code.steps, profile, on).items()}
     slower = clock_ratio(busy, machine)
     busy = {name: slower * c for name, c in busy.items()}
-    load = Load(chip["dram bandwidth"], chip["l2 bandwidth"], max([*busy.values(), *chip.values()]), made)
-    latency, levels = latency_bound(code, profile, load, spread.rounds * slower)
-    _LAST[:] = [(workload, machine, resident, _Limits(spread, laid, made, chip, busy, slower, latency, levels))]
-    return _LAST[0][-1]
+    load = Load(dram, l2, max([*busy.values(), *chip.values()]), on)
+    latency, levels = latency_bound(instructions, profile, load, spread.rounds * slower)
+    found = _Limits(spread, code, on, chip, busy, slower, latency, levels)
+    _LAST[:] = [(workload, machine, resident, found)]
+    return found
 
 
-# Which part of the time a limit belongs to, and a stall by Nsight's name.
+# Part of the time of a limit, and of a stall by Nsight's name.
 _PARTS = {"dram bandwidth": "dram", "l2 bandwidth": "l2", "l1 misses": "l2", "atomics": "l2",
           "shared memory and l1": "shared memory", "latency": "dependency"}  # fmt: skip
 _STALLS = {"selected": "issue", "not_selected": "issue", "math": "issue", "dispatch": "issue", "wait": "dependency",
@@ -145,15 +151,15 @@ _STALLS = {"selected": "issue", "not_selected": "issue", "math": "issue", "dispa
 def _stack(
     stalls: Mapping[str, float], workload: Workload, profile: Profile, levels: Levels, cycles: float
 ) -> dict[str, float]:
-    """Return what the simulated time is made of: a warp's cycles by what it waits for; memory by its levels."""
-    made: dict[str, float] = {}
+    """Return the parts of the simulated time: a warp's cycles by stall reason, those of memory by its levels."""
+    parts: dict[str, float] = {}
     shared = any(KINDS[x.kind] in ("shared memory", "shuffle") for x in workload.code)
     for reason, share in stalls.items():
         for part, of_it in [(_STALLS[reason], 1.0)] if reason in _STALLS else levels.shares(profile):
             if part == "shared memory" and not shared:  # SFUs, special registers, constants
                 part = "dependency"
-            made[part] = made.get(part, 0.0) + share * of_it * cycles
-    return made
+            parts[part] = parts.get(part, 0.0) + share * of_it * cycles
+    return parts
 
 
 _INSTRUCTION_BYTES = 16
@@ -161,7 +167,7 @@ _MATRIX_SHARE = 0.1  # of the time: from here on the tensor cores draw the power
 
 
 def clock_ratio(busy: Mapping[str, float], machine: Machine) -> float:
-    """Return how much slower the SMs' clock is than the machine's: matrix instructions lower it."""
+    """Return the machine's clock over that of the SMs, which matrix instructions lower."""
     slow = machine.chip.tensor_clock_hz
     if slow is None or busy.get("tensor cores", 0.0) < _MATRIX_SHARE * max(busy.values()):
         return 1.0
@@ -193,7 +199,7 @@ def start_cycles(machine: Machine, sms: float, *, accesses_memory: bool) -> floa
 
 
 def cold_code_cycles(machine: Machine, profile: Profile) -> float:
-    """Return what code beyond the caches takes that a flush of L2 leaves alone, where L2 is cold: it is in DRAM."""
+    """Return the cycles of code beyond the caches that a flush of L2 leaves in DRAM, where L2 is cold."""
     cache = machine.instruction_cache
     if profile.l2 != "cold" or not (cache.kept_bytes and cache.cold_interval_cycles):
         return 0.0
@@ -202,10 +208,10 @@ def cold_code_cycles(machine: Machine, profile: Profile) -> float:
 
 
 class Schedule(Struct, frozen=True):
-    """How the blocks of a grid lie on the SMs.
+    """Schedule of a grid's blocks on the SMs.
 
     `rounds`: the time of all in units of a mean block's; `uneven`: the work of the busiest SM over the mean;
-    `longer`: the time over that of rounds of blocks that are all alike.
+    `longer`: the time over that of rounds of equal blocks.
     """
 
     rounds: float
@@ -217,20 +223,35 @@ _SCHEDULED = 20_000  # blocks; what the last ones leave uneven does not grow wit
 
 
 def schedule(profile: Profile, sms: int, resident: int) -> Schedule:
-    """Hand the blocks out, each to the place that is free first; blocks that differ come in any order."""
+    """Assign the blocks, each to the block slot that is free first; blocks that differ come in any order."""
     blocks, on_busiest = profile.grid_blocks, math.ceil(profile.grid_blocks / sms)
-    alike = Schedule(math.ceil(on_busiest / resident), on_busiest * sms / blocks, 1.0)
+    equal = Schedule(math.ceil(on_busiest / resident), on_busiest * sms / blocks, 1.0)
     if profile.heaviest:
         mean = profile.total("executed") / blocks
         heavy = sum(profile.block_instructions) / max(1, len(profile.block_instructions)) / mean
-        return Schedule(1.0, alike.uneven * max(1.0, heavy), 1.0)
+        return Schedule(1.0, equal.uneven * max(1.0, heavy), 1.0)
     if not profile.sampled or blocks <= sms:
-        return alike
+        return equal
     count = min(blocks, _SCHEDULED)
-    last, busiest = handed_out(tuple(w for _, w in profile.sampled), count, sms, resident)
+    last, busiest = assigned(tuple(w for _, w in profile.sampled), count, sms, resident)
     rounds = last + (blocks - count) / min(count, sms * resident)
     uneven = 1 + (busiest - 1) * count / blocks
     return Schedule(rounds, uneven, rounds / _rounds_of_sm(profile, on_busiest, resident))
+
+
+@lru_cache(64)
+def assigned(sampled: tuple[float, ...], count: int, sms: int, resident: int) -> tuple[float, float]:
+    """Return the end of the last block, in mean blocks, and the work of the busiest SM over the mean.
+
+    Each block goes to the block slot that is free first, the lowest of several.
+    """
+    work = np.random.default_rng(0).choice(sampled, count)
+    slots, per_sm = [(0.0, k) for k in range(min(count, sms * resident))], [0.0] * sms
+    for each in (work / work.mean()).tolist():
+        free, slot = slots[0]
+        heapq.heapreplace(slots, (free + each, slot))
+        per_sm[slot % sms] += each
+    return max(slots)[0], max(per_sm) / (count / sms)
 
 
 def _rounds_of_sm(profile: Profile, blocks: int, resident: int) -> float:
@@ -241,7 +262,7 @@ def _rounds_of_sm(profile: Profile, blocks: int, resident: int) -> float:
     work, mean = profile.block_instructions or [1.0], profile.total("executed") / profile.grid_blocks
     if mean * blocks > BUDGET:
         mean = sum(work) / len(work)
-    places, count = [0.0] * min(blocks, resident), min(blocks, _SCHEDULED)
+    slots, count = [0.0] * min(blocks, resident), min(blocks, _SCHEDULED)
     for k in range(count):
-        heapq.heapreplace(places, places[0] + work[k % len(work)] / mean)
-    return max(places) + (blocks - count) / len(places)
+        heapq.heapreplace(slots, slots[0] + work[k % len(work)] / mean)
+    return max(slots) + (blocks - count) / len(slots)

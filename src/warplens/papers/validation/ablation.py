@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from warplens.machine import Machine, load_machine
 from warplens.machine.tables import Packets, Scattered
-from warplens.papers.validation.kernels import PARTS, Part, launches
+from warplens.papers.validation.kernels import PARTS, Launch, Part, launches
 from warplens.papers.validation.points import Point, Run, Watch, points
 
 ALL = "all mechanisms"
@@ -41,7 +41,7 @@ def _timings(**fields: Any) -> dict[str, Any]:
 MECHANISMS: dict[str, dict[str, Any]] = {
     # schedulers
     "order by issue counts": {"sm__issues_counted": None, "sm__issue_counts_cycles": None},
-    "issue slots of wide products": _timings(issue_slots=None, held_cycles=None),
+    "issue slots of wide products": _timings(issue_slots=None, extra_stall_cycles=None),
     "branch": {"sm__branch_taken_cycles": None, "sm__branch_not_taken_cycles": None},
     "port of a scheduler's instructions": {"instruction_cache__port_cycles": None},
     "instruction caches": {
@@ -64,13 +64,11 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "sources that are read late": _timings(read_cycles=None),
     "tensor rates": {"tensor": {}},
     "special registers": _operations("s2r", "s2ur"),
-    "conversions from double": _operations("f2f_double"),
     "clock under matrix instructions": {"chip__tensor_clock_hz": None},
     # shared memory and L1
-    "queue before memory and SFUs": {"sm__queued_per_scheduler": None, "sm__sfu_place_cycles": None},
+    "queue before memory and SFUs": {"sm__queued_per_scheduler": None, "sm__sfu_queue_release_cycles": None},
     "registers sent to shared memory": _operations("sts_64", "sts_128"),
     "wide loads from shared memory": _operations("lds_64", "lds_128"),
-    "MATCH, REDUX, ATOMS, SHFL.IDX": _operations("match", "redux", "atoms_add", "atoms_cas", "shfl_idx"),
     "queue of loads of an SM": {"memory__queued_loads_per_sm": None},
     "L1 takes an access per interval": {"cache__l1_request_interval_cycles": None},
     "transactions beyond a line": {"memory__extra_transaction_cycles": None, "memory__coalesced_transactions": None},
@@ -86,7 +84,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "latency under load, L2": {"contention_l2": None},
     "reads wait for what is written": {"contention__written_cycles": None},
     "spread of DRAM latencies": {"latency_distribution": []},
-    "neighbouring warps wait alike": {"memory__alike_warps": None},
+    "correlated latencies of neighbouring warps": {"memory__correlated_warps": None},
     "DRAM by its mix of reads and writes": {"bandwidth": _without("bandwidth", lambda name: name.startswith("dram_r"))},
     "accesses that lie alone": {"scattered": Scattered()},
     # blocks and launches
@@ -147,15 +145,17 @@ def ablate(
     gpu: str = "h200",
     model: str = "warplens",
     *,
+    measured: Sequence[Launch] | None = None,
     every: int = 1,
     processes: int = 1,
     watch: Watch | None = None,
 ) -> list[Ablation]:
-    """Return a model's error without each mechanism, over every n-th measured launch."""
+    """Return a model's error without each mechanism, over every n-th launch: those measured of the suite, or others."""
     machine = load_machine(gpu)
     there = [name for name in MECHANISMS if not lacks(machine, name)]
     runs = [Run(ALL, model, machine), *(Run(name, model, without(machine, name)) for name in there)]
-    return compared(points(launches(machine.id)[::every], runs, processes=processes, watch=watch))
+    chosen = (launches(machine.id) if measured is None else measured)[::every]
+    return compared(points(chosen, runs, processes=processes, watch=watch))
 
 
 def compared(predicted: Sequence[Point]) -> list[Ablation]:

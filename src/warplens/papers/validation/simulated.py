@@ -23,7 +23,7 @@ from warplens.machine import Machine, load_machine
 from warplens.papers.validation.stored import Judged, Sweep, data_file, read
 from warplens.program.decoding import decode_texts
 from warplens.program.instruction import Instruction
-from warplens.simulator.code import Code, Way
+from warplens.simulator.code import Code, WarpPath
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import ENDLESS
 from warplens.simulator.run import Options
@@ -99,10 +99,10 @@ def simulate_mixes(
 def mix_code(engine: Units, run: str, mix: str, alpha: int, ilp: int, warps: int) -> Code:
     """Return the measured loop of a mix for so many warps."""
     code, unroll = _loops(run)[mix, alpha, ilp]
-    path = Way([([(0, len(code))], ENDLESS)])
+    path = WarpPath([([(0, len(code))], ENDLESS)])
     blocks = 2 if warps > 32 else 1  # as measured
     looped = from_program(
-        code, engine, ways=[path], blocks=[[0] * (warps // blocks)] * blocks, name=f"add/{mix}, alpha {alpha}"
+        code, engine, paths=[path], blocks=[[0] * (warps // blocks)] * blocks, name=f"add/{mix}, alpha {alpha}"
     )
     return msgspec.structs.replace(looped, steady=True, bodies=float(unroll))
 

@@ -17,9 +17,8 @@ from warplens.core.errors import WarplensError
 from warplens.core.units import quantity, unit_of
 from warplens.machine import KINDS, Machine, Occupancy
 from warplens.models import Prediction
-from warplens.models.bounds import Use, worksheet
-from warplens.models.comparison import Comparison
-from warplens.models.residency import occupancy_of
+from warplens.models.bounds import Use, occupancy_of, worksheet
+from warplens.models.registry import Comparison
 from warplens.report.analysis import unknown_shares
 from warplens.report.page.curves import LINE_BYTES, SECTOR_BYTES, OccupancyCurve, Roofline, occupancy_curve, roofline
 from warplens.report.terminal import instruction_text, value_at

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from warplens.core.errors import WarplensError
 from warplens.machine import KINDS, Machine
 from warplens.models import Prediction, predict
-from warplens.models.comparison import Comparison
+from warplens.models.registry import Comparison
 from warplens.program.instruction import Instruction
 from warplens.simulator.matrix import matrix_flops
 from warplens.workload import Workload

@@ -8,7 +8,7 @@ from warplens.core.errors import WarplensError
 from warplens.core.units import number
 from warplens.machine import Machine
 from warplens.models import occupancy_curve
-from warplens.models.comparison import Comparison
+from warplens.models.registry import Comparison
 from warplens.report import benefits
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, Section, document, joined, more, seconds, table, tag, value
