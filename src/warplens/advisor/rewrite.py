@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import cache, lru_cache
 from itertools import accumulate
 from typing import Literal
@@ -273,7 +273,15 @@ class Repeat(Struct, frozen=True):
     shares: bool = False
 
 
-def side_by_side(run: Run, repeats: Callable[[int], Repeat], code: Sequence[Instruction]) -> Run:
+Repeats = Callable[[int], Repeat]  # by the number of an instruction
+
+
+def all_but(once: Set[int], copies: int) -> Repeats:
+    """Repeat all instructions but those done once."""
+    return lambda i: Repeat(1 if i in once else copies)
+
+
+def side_by_side(run: Run, repeats: Repeats, code: Sequence[Instruction]) -> Run:
     """Return a run with its instructions repeated side by side, so that the copies hide one another's latency."""
     copies: list[Copy] = []
     for copy in run:
@@ -288,9 +296,7 @@ def side_by_side(run: Run, repeats: Callable[[int], Repeat], code: Sequence[Inst
     return tuple(copies)
 
 
-def joined_iterations(
-    workload: Workload, factor: int, repeats: Callable[[int], Repeat], loops: Callable[[Segment], bool]
-) -> Workload:
+def joined_iterations(workload: Workload, factor: int, repeats: Repeats, loops: Callable[[Segment], bool]) -> Workload:
     """Return the workload with `factor` iterations of these loops done as one; those left over stay as they are."""
     joined = cache(lambda run: side_by_side(run, repeats, workload.code))
 
@@ -303,7 +309,7 @@ def joined_iterations(
     return with_segments(workload, join)
 
 
-def joined_threads(workload: Workload, factor: int, repeats: Callable[[int], Repeat]) -> Workload:
+def joined_threads(workload: Workload, factor: int, repeats: Repeats) -> Workload:
     """Return the workload with the work of `factor` threads done by one: so many fewer blocks."""
     return fewer_blocks(with_runs(workload, lambda run: side_by_side(run, repeats, workload.code)), factor)
 
