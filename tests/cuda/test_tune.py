@@ -182,12 +182,12 @@ def test_measured_candidates_come_with_the_fastest_first(sweep: Sweep, tuned: Tu
         off = 1.1 if len(asked) == 1 else 1.0  # the first timing of all, and with it that of the first candidate
         return off * 1e-3 / call.threads_per_block
 
-    made = measure(sweep, tuned, fake, 4)
+    made = measure(sweep, tuned.candidates, fake, 4)
     assert (len(asked), len(made)) == (3 * 4, 4)
     assert {m.seconds for m in made} == {1e-3 / call.threads_per_block for call in asked}
     assert [m.seconds for m in made] == sorted(m.seconds for m in made)
     assert asked[0] == next(c.call for c in sweep.configurations() if c.number == tuned.best.number)  # type: ignore[union-attr]
-    assert len({m.candidate.number for m in measure(sweep, tuned, fake, LEGAL)}) == LEGAL
+    assert len({m.candidate.number for m in measure(sweep, tuned.candidates, fake, LEGAL)}) == LEGAL
 
 
 class _Gpu(FakeGpu):

@@ -375,7 +375,7 @@ def test_warps_for_which_there_are_no_blocks_are_not_said_to_be_there() -> None:
     said = {}
     for name in ("cutoff_binned", "saxpy"):
         workload, _ = counted(name)
-        (answer,) = raise_occupancy(Case(workload, GPU, wl.predict(workload, GPU, "warplens-fast")))
+        answer = raise_occupancy(Case(workload, GPU, wl.predict(workload, GPU, "warplens-fast")))
         said[name] = answer.reason if isinstance(answer, Refusal) else ""
     assert said["cutoff_binned"] == "the grid has no more blocks for an SM"
     assert said["saxpy"] == "occupancy is 100 % already (64 warps per SM)"
