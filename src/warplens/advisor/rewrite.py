@@ -101,17 +101,13 @@ class _AppendedCode:
             after[k] / before[c.origin] if before[c.origin] else 0.0 for k, c in enumerate(self.copies, self.original)
         ]
         for column, values in profile.counts.items():  # most are zero: few instructions access memory
-            new = [
-                value * after[i] / before[i] if value and before[i] else value  # on no trace: unchanged
-                for i, value in enumerate(values)
-            ]
-            new += [
-                _count(column, copy, profile) * share * _times(column, copy)
-                if copy.becomes or values[copy.origin]
-                else 0.0
-                for copy, share in zip(self.copies, shares, strict=True)
-            ]
-            counts[column] = new
+            # What is on no trace stays as it is.
+            old = [n * after[i] / before[i] if n and before[i] else n for i, n in enumerate(values)]
+            new = [0.0] * len(self.copies)
+            for k, (copy, share) in enumerate(zip(self.copies, shares, strict=True)):
+                if copy.becomes or values[copy.origin]:
+                    new[k] = _count(column, copy, profile) * share * _times(column, copy)
+            counts[column] = old + new
         return counts
 
 
