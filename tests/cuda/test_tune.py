@@ -242,8 +242,9 @@ def test_refused_questions(sweep: Sweep, folder: Path) -> None:
 def test_what_is_named_as_best_is_the_first_of_the_table(tuned: Tuned) -> None:
     chosen = [replace(tuned.candidates[0], number=i, values={"threads": t}, seconds=s, emulated=True)
               for i, (t, s) in enumerate(((128, 100e-6), (64, 100.3e-6), (256, 101e-6)))]  # fmt: skip
-    head, table, _ = sweeps.tuned(replace(tuned, candidates=chosen, warnings=[], illegal={}), [], 3)
+    head, table, same, _ = sweeps.tuned(replace(tuned, candidates=chosen, warnings=[], illegal={}), [], 3)
     assert str(head).startswith("k on h200: threads=128 ") and str(head).endswith(", 100 us predicted")
+    assert same == "as fast, within 0.5 %: threads=128; threads=64: keep what you have if it is among them"
     assert isinstance(table, Table)
     first = [str(cell).split()[0] for cell in table.columns[0].cells]
     assert first == ["threads=128", "threads=64", "threads=256"]
