@@ -19,8 +19,7 @@ from pathlib import Path
 from distributed import LocalCluster
 
 from warplens.program.toolchain import prefer_wheels
-from warplens.tuner import engines
-from warplens.tuner.run import Watch, run
+from warplens.tuner.run import Watch, dask, processes, run
 from warplens.tuner.spec import load_sweep
 
 SPEC = Path(__file__).with_name("sweep.toml")
@@ -42,7 +41,7 @@ def clean(folder: Path) -> Path:
 def on_dask(out: Path, cache: Path, workers: int, watch: Callable[[LocalCluster], Watch] | None = None) -> int:
     """Sweep on so many workers; return the points."""
     with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit=None) as cluster:
-        engine = engines.dask(cluster.scheduler_address)
+        engine = dask(cluster.scheduler_address)
         return run(load_sweep(SPEC), clean(out), engine, cache=str(cache), watch=watch and watch(cluster)).points
 
 
@@ -75,7 +74,7 @@ def main() -> int:
     parser.add_argument("--folder", required=True, type=Path)
     folder = parser.parse_args().folder
     cache, wrong = folder / "cache", 0
-    run(load_sweep(SPEC), clean(folder / "here"), engines.processes(2), cache=str(cache))
+    run(load_sweep(SPEC), clean(folder / "here"), processes(2), cache=str(cache))
     wanted = results(folder / "here")
     print(f"  {len(wanted['results.jsonl'].splitlines())} points, files: {', '.join(wanted)}", flush=True)
 

@@ -20,10 +20,9 @@ from warplens.emulator.profiler import QUICK, profile
 from warplens.machine import load_machine
 from warplens.models import predict
 from warplens.program.toolchain import prefer_wheels
-from warplens.tuner import engines
 from warplens.tuner.points import Row, Task, compiled
 from warplens.tuner.results import chunks
-from warplens.tuner.run import run
+from warplens.tuner.run import processes, run
 from warplens.tuner.spec import Configuration, Range, WorkloadSpace, load_sweep
 from warplens.workload.counted import workload_of
 
@@ -56,7 +55,7 @@ def compile_only(task: Task) -> list[Row]:
 def timed(folder: Path, name: str, **work: object) -> tuple[int, float, float]:
     """Run the sweep; return points, seconds, and seconds on two free cores."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    outcome = run(load_sweep(SPEC), folder / name, engines.processes(CORES), cache=str(folder / "cache"), **work)  # type: ignore[arg-type]
+    outcome = run(load_sweep(SPEC), folder / name, processes(CORES), cache=str(folder / "cache"), **work)  # type: ignore[arg-type]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if outcome.failed:

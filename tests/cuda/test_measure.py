@@ -78,7 +78,7 @@ def _templates() -> list[Kernel]:
         local_kernel(address="int"),
         issue.stalls_kernel("imad_wide", 9),
         block_lifetime.life_kernel(2, 1),
-        block_lifetime.turns_kernel(1),
+        block_lifetime.loads_kernel(1),
         control.fetch_kernel(512),
         block_lifetime.together_kernel(),
         waiting.queue_kernel("mufu", 3),

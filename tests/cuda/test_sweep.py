@@ -15,9 +15,8 @@ from warplens.emulator import profiler
 from warplens.machine import load_machine
 from warplens.models import predict
 from warplens.program.load import load_traced
-from warplens.tuner import engines
 from warplens.tuner.points import Task, count, rows
-from warplens.tuner.run import run
+from warplens.tuner.run import dask, processes, run
 from warplens.tuner.spec import Configuration, load_sweep
 
 pytestmark = pytest.mark.cuda
@@ -136,12 +135,12 @@ def test_a_dask_cluster_gives_the_same_file(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     sweep = load_sweep(_write(tmp_path))
     cache = str(tmp_path / "cache")
-    run(sweep, tmp_path / "here", engines.processes(2), cache=cache)
+    run(sweep, tmp_path / "here", processes(2), cache=cache)
     wanted = (tmp_path / "here" / "results.jsonl").read_bytes()
     assert len(wanted.splitlines()) == 16 and json.loads(wanted.splitlines()[0])["seconds"] > 0
     for workers in (2, 4, 8):
         with distributed.LocalCluster(
             n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit=None
         ) as cluster:
-            run(sweep, tmp_path / f"dask{workers}", engines.dask(cluster.scheduler_address), cache=cache)
+            run(sweep, tmp_path / f"dask{workers}", dask(cluster.scheduler_address), cache=cache)
         assert (tmp_path / f"dask{workers}" / "results.jsonl").read_bytes() == wanted

@@ -182,12 +182,12 @@ def test_measured_candidates_come_with_the_fastest_first(sweep: Sweep, tuned: Tu
         off = 1.1 if len(asked) == 1 else 1.0  # the first timing of all, and with it that of the first candidate
         return off * 1e-3 / call.threads_per_block
 
-    made = measure(sweep, tuned, fake, 4)
+    made = measure(sweep, tuned.candidates, fake, 4)
     assert (len(asked), len(made)) == (3 * 4, 4)
     assert {m.seconds for m in made} == {1e-3 / call.threads_per_block for call in asked}
     assert [m.seconds for m in made] == sorted(m.seconds for m in made)
     assert asked[0] == next(c.call for c in sweep.configurations() if c.number == tuned.best.number)  # type: ignore[union-attr]
-    assert len({m.candidate.number for m in measure(sweep, tuned, fake, LEGAL)}) == LEGAL
+    assert len({m.candidate.number for m in measure(sweep, tuned.candidates, fake, LEGAL)}) == LEGAL
 
 
 class _Gpu(FakeGpu):
@@ -242,8 +242,9 @@ def test_refused_questions(sweep: Sweep, folder: Path) -> None:
 def test_what_is_named_as_best_is_the_first_of_the_table(tuned: Tuned) -> None:
     chosen = [replace(tuned.candidates[0], number=i, values={"threads": t}, seconds=s, emulated=True)
               for i, (t, s) in enumerate(((128, 100e-6), (64, 100.3e-6), (256, 101e-6)))]  # fmt: skip
-    head, table, _ = side_by_side.tuned(replace(tuned, candidates=chosen, warnings=[], illegal={}), [], 3)
+    head, table, same, _ = side_by_side.tuned(replace(tuned, candidates=chosen, warnings=[], illegal={}), [], 3)
     assert str(head).startswith("k on h200: threads=128 ") and str(head).endswith(", 100 us predicted")
+    assert same == "as fast, within 0.5 %: threads=128; threads=64: keep what you have if it is among them"
     assert isinstance(table, Table)
     first = [str(cell).split()[0] for cell in table.columns[0].cells]
     assert first == ["threads=128", "threads=64", "threads=256"]

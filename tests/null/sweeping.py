@@ -8,9 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from warplens.tuner.engines import processes
 from warplens.tuner.points import Row, Task
-from warplens.tuner.run import Outcome, run
+from warplens.tuner.run import Outcome, processes, run
 from warplens.tuner.spec import Sweep, load_sweep
 
 LAUNCH = """

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import warplens
-from warplens.tuner.choose import COMMON, LIMIT, OWN, Candidate, choose, posterior
+from warplens.tuner.timing import COMMON, LIMIT, OWN, Candidate, choose, posterior
 
 SIDE = 11
 

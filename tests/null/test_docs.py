@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from warplens.advisor import REMEDIES
 from warplens.papers import counts, reproduce, validate
 from warplens.papers.lemeire_graph import load_graph
 from warplens.papers.validation.kernels import Part, launches
+from warplens.papers.validation.ladders import ladders, part_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -91,7 +93,12 @@ def test_the_page_of_the_train_set_states_how_many_launches_that_of_the_test_set
 
 def test_the_page_of_remedies_has_all_of_them() -> None:
     text = (DOCS / "reference" / "remedies.md").read_text()
-    assert set(re.findall(r"^\| `([\w-]+)` \|", text, re.M)) == set(REMEDIES)
+    defined, measured = text.split("## Along the ladders")
+    assert re.findall(r"^\| `([\w-]+)` \|", defined, re.M) == list(REMEDIES)
+    assert "\n".join(runpy.run_path(str(ROOT / "bench" / "remedies.py"))["definitions"]()) in defined
+    train = [s for ladder in ladders() for s in ladder.steps if part_of(s) == "train"]
+    assert all(f"| {step.before} to {step.after} |" in measured for step in train)
+    assert len(re.findall(r"^\| .* to .* \| [\d.]+x \|", measured, re.M)) == len(train)
     assert f"There are {len(set(REMEDIES))} [remedies]" in (DOCS / "explain/how-a-prediction-is-made.md").read_text()
 
 

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError
-from warplens.tuner.choose import Candidate
+from warplens.report.side_by_side import tuned
 from warplens.tuner.hooks import kernel_tuner_restriction, triton_prune
+from warplens.tuner.timing import Candidate
 from warplens.tuner.tune import Tuned
 
 
@@ -54,6 +56,22 @@ def _tuned() -> Tuned:
         for i, (x, y) in enumerate((x, y) for x in (1, 2, 4, 8) for y in (0, 1, 2))
     ]
     return Tuned("k", "h200", "warplens", 14, {"too much": 2}, 1, 0, sorted(made, key=lambda c: c.seconds))
+
+
+def test_configurations_as_fast_as_the_best_are_named_so_that_nobody_changes_for_nothing() -> None:
+    seconds = {0: 1e-3, 1: 1.004e-3, 2: 1.006e-3, 3: 1.001e-3}  # the last is estimated
+    found = replace(
+        _tuned(), candidates=[Candidate(n, {"X": n}, (1, 1, 1), (32, 1, 1), s, n < 3) for n, s in seconds.items()]
+    )
+    assert [c.number for c in found.as_fast()] == [0, 1]
+    assert [c.number for c in found.as_fast({1: 2e-3, 2: 2.001e-3, 3: 2.1e-3})] == [1, 2]  # as measured
+    line = "as fast, within 0.5 %: X=0; X=1: keep what you have if it is among them"
+    assert line in tuned(found, [], 5) and not any("as fast" in str(part) for part in tuned(_one_emulated(), [], 5))
+
+
+def _one_emulated() -> Tuned:
+    best, *others = _tuned().candidates
+    return replace(_tuned(), candidates=[replace(best, emulated=True), *others])
 
 
 def test_kernel_tuner_passes_only_the_best() -> None:

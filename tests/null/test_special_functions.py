@@ -99,7 +99,7 @@ def test_sums_of_tensor_cores(name: str) -> None:
     """Random, far apart, cancelling, sparse, denormal, infinite: 8 instructions of each kind."""
     kind, total = name.split("_")[:2]
     codes = {"f16": ops.M_F16, "bf16": ops.M_BF16, "tf32": ops.M_TF32, "f32": ops.M_F32}
-    for way in inputs.WAYS:
+    for way in inputs.PATTERNS:
         given = inputs.matrix_inputs(name, way)
         assert [int(part.astype(np.uint64).sum()) for part in given] == MATRICES[f"{name}/{way}/sums"].tolist()
         a, b, c = (part[inputs.KEPT_WARPS] for part in given)

@@ -30,11 +30,10 @@ from warplens.core.errors import FileError, WarplensError
 from warplens.machine import load_machine
 from warplens.report import side_by_side
 from warplens.tuner import journal, points, results, spec
-from warplens.tuner.engines import Engine, dask, processes
 from warplens.tuner.expression import evaluate
 from warplens.tuner.journal import Head, Journal
 from warplens.tuner.points import Row, Task
-from warplens.tuner.run import run
+from warplens.tuner.run import Engine, dask, processes, run
 from warplens.tuner.spec import Configuration, WrongPoint, load_sweep
 from warplens.workload import mix
 
@@ -137,7 +136,7 @@ def test_a_key_in_the_wrong_place_is_not_proposed_instead_of_itself(tmp_path: Pa
 def test_workers_end_with_a_process_that_is_killed() -> None:
     script = (
         "import os, signal\n"
-        "from warplens.tuner.engines import processes\n"
+        "from warplens.tuner.run import processes\n"
         "if __name__ == '__main__':\n"
         "    print(processes(1).start().submit(os.getpid).result(), flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

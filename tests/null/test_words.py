@@ -21,7 +21,6 @@ PAGES = sorted(DOCS.rglob("*.md"))
 # Rooms whose names and docstrings are still to be written anew. Delete a line and the room is enforced, but for the
 # files that Numba compiles (house.toml).
 TO_DO = {
-    "laboratory",
     "papers",
 }
 ROOMS = sorted({p.relative_to(SOURCE).parts[0].removesuffix(".py") for p in SOURCE.rglob("*.py")} - {"__init__"})

@@ -48,15 +48,17 @@ def advise(
     not the kernel itself). Once code of `most_code` instructions is predicted (`_size`), no more remedies are tried.
     `interval` returns the interval of a prediction.
     """
-    own_base = base if base is not None and base.model == own.NAME else None
-    advisor = _Advisor(workload, machine, own_base, simulated, most_code)
-    found = advisor.ranked()
+    Case(workload, machine, base)  # type: ignore[arg-type]  # refuses a workload that was not counted
+    fast = _predicted(workload, machine, simulated=False)
+    if base is None or base.model != own.NAME:
+        base = _predicted(workload, machine, simulated=True) if simulated else fast
+    advisor = _Advisor(Case(workload, machine, base), fast, most_code, interval)
+    found = advisor.ranked(simulated)
     helping = [a for a in found if a.helps and not a.form_of]
-    together = [a for a in advisor.together(helping[:3]) if a.speedup > max(one.speedup for one in helping)]
     return Advised(
-        base=advisor.base,
-        advice=tuple(advisor.with_interval(a, interval) for a in found),
-        combinations=tuple(advisor.with_interval(a, interval) for a in together),
+        base=base,
+        advice=tuple(found),
+        combinations=tuple(advisor.together(helping[:3])),
         benefits=benefits(workload, machine),
         notes=tuple(advisor.notes),
     )
@@ -77,70 +79,57 @@ def tried(
     as `{"turns": 2}`; else the best proposal of each remedy is applied. `base` is the prediction of the kernel itself.
     """
     base = base or _predicted(workload, machine, simulated=simulated)
-    case, refusal, applied = Case(workload, machine, base), None, list[Proposal]()
+    case, refusal = Case(workload, machine, base), None
     for name in remedies:
         found = _answered(REMEDIES[name], case)
         if isinstance(found, Refusal):
             refusal = refusal or found
             continue
         chosen = [p for p in found if all(p[0].changes.get(k) == v for k, v in (like or {}).items())] or found
-        best, _ = min(chosen, key=_cycles)
-        case, applied = Case(best.workload, machine, base), [best]
-    if refusal is not None and not applied:
-        return refusal
-    return base, _predicted(applied[0].workload, machine, simulated=simulated) if applied else base
+        case = Case(_best(chosen)[0].workload, machine, base)
+    if case.workload is workload:
+        return refusal or (base, base)
+    return base, _predicted(case.workload, machine, simulated=simulated)
 
 
 def _answered(remedy: Remedy, case: Case) -> list[Proposed] | Refusal:
     """Return the proposals of a remedy that fit on the machine, each with its closed-form prediction, or why none."""
-    proposals, reason = list[Proposed](), ""
-    for answer in remedy(case):
-        if isinstance(answer, Refusal):
-            reason = answer.reason
-            continue
+    answer, proposals, reason = remedy(case), list[Proposed](), "nothing to change"
+    if isinstance(answer, Refusal):
+        return answer
+    for proposal in [answer] if isinstance(answer, Proposal) else answer:
         try:
-            proposals.append((answer, _predicted(answer.workload, case.machine, simulated=False)))
+            proposals.append((proposal, _predicted(proposal.workload, case.machine, simulated=False)))
         except WarplensError as error:  # it does not fit
             reason = f"with it, {error}"
-    return proposals or Refusal(reason or "nothing to change")
+    return proposals or Refusal(reason)
 
 
 class _Advisor:
     """The predictions of one kernel and its remedies, in both forms."""
 
-    def __init__(
-        self, workload: Workload, machine: Machine, base: Prediction | None, simulated: int, most_code: float
-    ) -> None:
-        self.workload, self.machine, self.most, self.code_left = workload, machine, simulated, most_code
-        Case(workload, machine, base)  # type: ignore[arg-type]  # refuses a workload that was not counted
-        self.fast = _predicted(workload, machine, simulated=False)
-        self.base = base or (_predicted(workload, machine, simulated=True) if simulated else self.fast)
-        self.case = Case(workload, machine, self.base)
+    def __init__(self, case: Case, fast: Prediction, most_code: float, interval: Interval | None) -> None:
+        self.case, self.fast, self.code_left, self.interval = case, fast, most_code, interval
         self.notes: list[str] = []
-        self.predictions: dict[str, tuple[Prediction, Workload]] = {}
 
-    def ranked(self) -> list[Advice]:
-        """Return the advice of all remedies: those that help by gain, then those that do not."""
-        best, refusals = list[tuple[str, Proposed]](), list[Advice]()
+    def ranked(self, simulated: int) -> list[Advice]:
+        """Return the advice of all remedies, so many of them simulated: those that help by gain, then the others."""
+        best, refusals = dict[str, Proposed](), list[Advice]()
         for name, remedy in REMEDIES.items():
             found = self._tried(remedy, self.case)
             if isinstance(found, Refusal):
-                refusals.append(
-                    Advice(
-                        name=name, title=name.replace("-", " "), speedup=1.0, seconds=float(self.base.seconds or 0.0),
-                        bound_after=self.base.limited_by, helps=False, reason=found.reason,
-                    )
-                )  # fmt: skip
+                title = name.replace("-", " ")
+                refusals.append(self._advice(name, title, 1.0, self.case.prediction, helps=False, reason=found.reason))
             else:
-                best.append((name, min(found, key=_cycles)))
+                best[name] = _best(found)
         if left := sum(a.reason == _NOT_TRIED for a in refusals):
             self.notes.append(
                 f"the code is long: {left} of {len(REMEDIES)} remedies were not tried; `warplens advise` does"
             )
-        best.sort(key=lambda named: _cycles(named[1]))
-        advice = [self._advice(name, *found, simulated=k < self.most) for k, (name, found) in enumerate(best)]
+        order = sorted(best, key=lambda name: _cycles(best[name][1]))
+        advice = [self._proposed(name, *best[name], simulated=k < simulated) for k, name in enumerate(order)]
         advice.sort(key=lambda a: -a.speedup)
-        advice = _with_forms(advice, {name: proposal.joins for name, (proposal, _) in best})
+        advice = _with_forms(advice, {name: proposal.joins for name, (proposal, _) in best.items()})
         helping = sorted((a for a in advice if a.helps), key=lambda a: a.name in _AT_THE_END)
         return helping + [a for a in advice if not a.helps] + refusals
 
@@ -152,31 +141,39 @@ class _Advisor:
         self.code_left -= 0 if isinstance(found, Refusal) else sum(_size(p.workload) for p, _ in found)
         return found
 
-    def _advice(self, name: str, proposal: Proposal, fast: Prediction, *, simulated: bool) -> Advice:
+    def _proposed(self, name: str, proposal: Proposal, after: Prediction, *, simulated: bool) -> Advice:
         """Return the advice of a proposal, simulated if it is to be and the closed form says that it helps."""
-        before, after = self.fast, fast
-        if simulated and float(self.fast.cycles or 0.0) >= HELPS * float(fast.cycles or 0.0):
-            before, after = self.base, _predicted(proposal.workload, self.machine, simulated=True)
-        else:
-            simulated = False
-        speedup = float(before.cycles or 0.0) / float(after.cycles or 1.0)
-        helps = speedup >= HELPS
-        self.predictions[name] = after, proposal.workload
-        return Advice(
-            name=name,
-            title=proposal.title,
-            speedup=speedup,
-            seconds=float(self.base.seconds or 0.0) / speedup,
-            bound_after=after.limited_by,
+        before, simulated = self.fast, simulated and _cycles(self.fast) >= HELPS * _cycles(after)
+        if simulated:
+            before, after = self.case.prediction, _predicted(proposal.workload, self.case.machine, simulated=True)
+        helps = (speedup := _cycles(before) / _cycles(after)) >= HELPS
+        return self._advice(
+            name,
+            proposal.title,
+            speedup,
+            after,
+            proposal.workload,
             assumption=proposal.assumption,
             where=proposal.where,
             helps=helps,
             reason="" if helps else proposal.no_help or f"{after.limited_by} would still limit",
             changes=proposal.changes,
             simulated=simulated,
-            how=proposal.how or HOW[name],
+            how=proposal.how or HOW[REMEDIES[name]],
             changes_results=changes_results(name, proposal, self.case),
         )
+
+    def _advice(
+        self, name: str, title: str, speedup: float, after: Prediction, workload: Workload | None = None, **more: Any
+    ) -> Advice:
+        """Return an advice with its time, and with the interval of that where a `workload` was predicted."""
+        seconds, interval = float(self.case.prediction.seconds or 0.0) / speedup, None
+        if workload is not None and self.interval is not None:
+            interval = self.interval(replace(after, seconds=seconds), workload, self.case.machine)
+        return Advice(
+            name=name, title=title, speedup=speedup, seconds=seconds, interval_seconds=interval,
+            bound_after=after.limited_by, **more,
+        )  # fmt: skip
 
     def together(self, best: Sequence[Advice]) -> list[Advice]:
         """Return the best remedy with the next one, and with both that follow: each applied after those before it.
@@ -185,7 +182,7 @@ class _Advisor:
         part. The speedup is that part's own, times the gain of the others by the closed form.
         """
         case, changes, combined = self.case, dict[str, Any](), list[Advice]()
-        alone = before = float(self.fast.cycles or 0.0)
+        alone = before = _cycles(self.fast)
         other = False  # results
         for a in best:
             found = self._tried(REMEDIES[a.name], case)
@@ -193,40 +190,25 @@ class _Advisor:
                 if not changes:  # no more code may be predicted
                     return []
                 continue
-            proposal, prediction = min(found, key=_cycles)
-            cycles = float(prediction.cycles or 1.0)
+            proposal, prediction = _best(found)
+            cycles = _cycles(prediction)
             if changes and before < _ADDS * cycles:
                 continue
-            case, before = Case(proposal.workload, self.machine, self.base), cycles
+            case, before = Case(proposal.workload, case.machine, case.prediction), cycles
             alone = alone if changes else cycles
             changes[a.name] = proposal.changes
             other |= a.changes_results
-            if len(changes) > 1:
-                speedup = best[0].speedup * alone / cycles
-                combined.append(self._combined(dict(changes), speedup, prediction, case.workload, other))
-        if not combined and len(best) > 1:
+            speedup = best[0].speedup * alone / cycles
+            if len(changes) > 1 and speedup > max(one.speedup for one in best):
+                combined.append(
+                    self._advice(
+                        "+".join(changes), ", ".join(changes).replace("-", " "), speedup, prediction, case.workload,
+                        assumption="all of their assumptions", changes=dict(changes), changes_results=other,
+                    )
+                )  # fmt: skip
+        if len(changes) < 2 and len(best) > 1:
             self.notes.append(f"with {best[0].name.replace('-', ' ')} done, no other remedy helps further")
         return sorted(combined, key=lambda a: -a.speedup)
-
-    def _combined(
-        self, changes: dict[str, Any], speedup: float, prediction: Prediction, workload: Workload, other: bool
-    ) -> Advice:
-        name = "+".join(changes)
-        self.predictions[name] = prediction, workload
-        return Advice(
-            name=name, title=", ".join(changes).replace("-", " "), speedup=speedup,
-            seconds=float(self.base.seconds or 0.0) / speedup, bound_after=prediction.limited_by,
-            assumption="all of their assumptions", changes=changes,
-            changes_results=other,
-        )  # fmt: skip
-
-    def with_interval(self, a: Advice, interval: Interval | None) -> Advice:
-        """Return an advice with the interval of its time."""
-        if interval is None or a.name not in self.predictions:
-            return a
-        prediction, workload = self.predictions[a.name]
-        scaled = replace(prediction, seconds=a.seconds)
-        return replace(a, interval_seconds=interval(scaled, workload, self.machine))
 
 
 def _size(workload: Workload) -> float:
@@ -245,8 +227,12 @@ def _with_forms(ranked: Sequence[Advice], joins: Mapping[str, frozenset[str | in
     return advice
 
 
-def _cycles(proposed: Proposed) -> float:
-    return float(proposed[1].cycles or 0.0)
+def _best(found: Sequence[Proposed]) -> Proposed:
+    return min(found, key=lambda proposed: _cycles(proposed[1]))
+
+
+def _cycles(p: Prediction) -> float:
+    return float(p.cycles or 0.0)
 
 
 def _predicted(workload: Workload, machine: Machine, *, simulated: bool) -> Prediction:

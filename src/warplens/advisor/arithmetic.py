@@ -8,19 +8,10 @@ from functools import cache
 
 from msgspec.structs import replace
 
-from warplens.advisor.case import Answer, Case, Proposal, refused
-from warplens.advisor.dataflow import address_instructions, from_data
+from warplens.advisor.case import Answer, Case, Proposal, Refusal
+from warplens.advisor.dataflow import control_flow
 from warplens.advisor.overlay import scaled_traffic, with_counts, with_instructions
-from warplens.advisor.rewrite import (
-    Repeat,
-    Run,
-    Trace,
-    as_written,
-    dropped,
-    joined_iterations,
-    with_segments,
-    without,
-)
+from warplens.advisor.rewrite import Run, Trace, all_but, as_written, dropped, joined_iterations, with_segments, without
 from warplens.advisor.schedule import Scheduler
 from warplens.program.instruction import Instruction
 from warplens.workload.profile import Segment
@@ -43,21 +34,23 @@ _OPERAND_BYTES = 192  # of fragments per HMMA, with 4 x 4 of them kept in regist
 
 
 def fast_math(case: Case) -> Answer:
-    """Leave division, square root, exponential and logarithm to the special-function unit alone."""
+    """Leave division, square root, exponential and logarithm to the special-function unit alone.
+
+    Applies where: exact division, reciprocal, root, exponential, logarithm.
+    Overlay: only the special-function part stays; results change.
+    """
     extra = {i for i in exact_instructions(case.code) if case.executed[i]}
     share = case.share(extra)
     if not extra:
-        return refused("it has no exact division, root, exponential or logarithm")
-    return [
-        Proposal(
-            title=f"fast math: {share:.0%} of the instructions make results exact",
-            workload=_approximate(case, extra),
-            assumption="results may be off in their last bits (--use_fast_math, __expf, __fdividef, rsqrtf)",
-            where=case.locations(extra),
-            changes={"dropped": sorted(extra)},
-            no_help="arithmetic does not limit",
-        )
-    ]
+        return Refusal("it has no exact division, root, exponential or logarithm")
+    return Proposal(
+        title=f"fast math: {share:.0%} of the instructions make results exact",
+        workload=_approximate(case, extra),
+        assumption="results may be off in their last bits (--use_fast_math, __expf, __fdividef, rsqrtf)",
+        where=case.locations(extra),
+        changes={"dropped": sorted(extra)},
+        no_help="arithmetic does not limit",
+    )
 
 
 def _approximate(case: Case, extra: set[int]) -> Workload:
@@ -142,7 +135,11 @@ def _refinement(code: Sequence[Instruction], at: int, known: set[int]) -> set[in
 
 
 def avoid_division(case: Case) -> Answer:
-    """Replace integer division and remainder by masks and shifts, or move them out of loops."""
+    """Replace integer division and remainder by masks and shifts, or move them out of loops.
+
+    Applies where: integer division by a variable.
+    Overlay: all but two instructions go.
+    """
     found = set[int]()
     for i, x in enumerate(case.code):
         if x.opcode == "I2F" and "RP" in x.modifiers and case.executed[i]:
@@ -153,72 +150,73 @@ def avoid_division(case: Case) -> Answer:
             ]  # fmt: skip
             found |= set(sequence[:-2])  # a mask and the use of the result stay
     if not found:
-        return refused("it has no integer division by a variable")
+        return Refusal("it has no integer division by a variable")
     share = case.share(found)
-    return [
-        Proposal(
-            title=f"no integer division: {share:.0%} of the instructions divide or take remainders",
-            workload=dropped(case.workload, found),
-            assumption="the divisor is a power of two, or the quotient follows from the iteration before",
-            where=case.locations(found),
-            changes={"dropped": sorted(found)},
-            no_help="arithmetic does not limit",
-        )
-    ]
+    return Proposal(
+        title=f"no integer division: {share:.0%} of the instructions divide or take remainders",
+        workload=dropped(case.workload, found),
+        assumption="the divisor is a power of two, or the quotient follows from the iteration before",
+        where=case.locations(found),
+        changes={"dropped": sorted(found)},
+        no_help="arithmetic does not limit",
+    )
 
 
 def fewer_instructions(case: Case) -> Answer:
-    """Leave out the instructions that only compute addresses and conditions: an upper bound."""
-    inside = case.inside(case.loops()) or set(range(len(case.code)))
-    extra = {i for i in address_instructions(case.code) & inside if case.code[i].kind not in ("exit", "barrier")}
-    extra -= from_data(case.code, case.executed) | case.waits  # a search, an index that is loaded: the work itself
+    """Leave out the instructions that only compute addresses and conditions: an upper bound.
+
+    Applies where: addresses and conditions are 5 % of the instructions or more.
+    Overlay: they go: an upper bound.
+    """
+    extra = {
+        i for i in case.addresses & (case.in_loops or {*range(len(case.code))})
+        if case.code[i].kind not in ("exit", "barrier")
+    }  # fmt: skip
+    extra -= case.from_data | case.waits  # a search, an index that is loaded: the work itself
     share = case.share(extra)
     if share < 0.05:
-        return refused(f"addresses and conditions take {share:.0%} of the instructions")
-    return [
-        Proposal(
-            title=f"at best, without addresses and conditions: {share:.0%} of the instructions",
-            workload=dropped(case.workload, extra),
-            assumption="an upper bound: every address becomes an offset that the compiler knows",
-            where=case.locations(extra),
-            changes={"dropped": sorted(extra)},
-            joins=frozenset(("overhead",)),  # at best what unrolling buys
-            no_help="the instructions that would go cost little",
-        )
-    ]
+        return Refusal(f"addresses and conditions take {share:.0%} of the instructions")
+    return Proposal(
+        title=f"at best, without addresses and conditions: {share:.0%} of the instructions",
+        workload=dropped(case.workload, extra),
+        assumption="an upper bound: every address becomes an offset that the compiler knows",
+        where=case.locations(extra),
+        changes={"dropped": sorted(extra)},
+        joins=frozenset(("overhead",)),  # at best what unrolling buys
+        no_help="the instructions that would go cost little",
+    )
 
 
 def tensor_cores(case: Case) -> Answer:
-    """Multiply matrices on tensor cores, in half precision with sums in single precision."""
-    inside = case.inside(case.loops())
-    if any(x.kind == "tensor" and n for x, n in zip(case.code, case.executed, strict=True)):
-        return refused("it uses tensor cores")
-    fused = {i for i in inside if case.code[i].opcode == "FFMA" and case.executed[i]}
-    loads = {s.index: s for s in case.shared_sites if s.instruction.opcode == "LDS" and s.index in inside}
+    """Multiply matrices on tensor cores, in half precision with sums in single precision.
+
+    Applies where: loops of multiply-adds with operands from shared memory.
+    Overlay: one HMMA for 64 FFMA, half the bytes; results change.
+    """
+    if any(x.kind == "tensor" for x in case.ran):
+        return Refusal("it uses tensor cores")
+    fused = {i for i in case.in_loops if case.code[i].opcode == "FFMA" and case.executed[i]}
+    loads = {s.index: s for s in case.shared_sites if s.instruction.opcode == "LDS" and s.index in case.in_loops}
     share = case.share(fused)
     if share < 0.3 or not loads:
-        return refused("it is no product of matrices by multiply-adds from shared memory")
+        return Refusal("it is no product of matrices by multiply-adds from shared memory")
     every = _FLOPS_MATRIX // _FLOPS_FMA
     flops = _FLOPS_FMA * sum(case.executed[i] for i in fused)
     fewer = min(1.0, (_OPERAND_BYTES / _FLOPS_MATRIX) / (sum(s.useful_bytes for s in loads.values()) / flops))
-    sites = [s for s in case.global_sites if s.instruction.kind == "load"]
     names = ("useful_bytes", "sectors", "lines", "wavefronts", "l2_sectors", "l2_hit_sectors", "l1_hit_sectors")
     work = with_instructions(case.workload, {i: _matrix(case.code[i]) for i in fused})
-    work = with_counts(work, {s.index: {n: 0.5 * getattr(s, n) for n in names} for s in sites})
+    work = with_counts(work, {s.index: {n: 0.5 * getattr(s, n) for n in names} for s in case.loads})
     thin = _thinned(work, {**dict.fromkeys(fused, 1 / every), **dict.fromkeys(loads, fewer)})
-    once = {i for i, x in enumerate(thin.code) if x.kind in ("branch", "exit", "barrier")}
-    joined = joined_iterations(thin, _TILES, lambda i: Repeat(1 if i in once else _TILES), lambda segment: True)
-    return [
-        Proposal(
-            title=f"tensor cores (FP16 or BF16 operands, FP32 sums): {share:.0%} of instructions",
-            workload=scaled_traffic(joined, 0.5, 1.0),
-            assumption="16-bit operands are precise enough (TF32 keeps the range of FP32 at half their rate); "
-            "fragments are kept for 4 x 4 products",
-            where=case.locations(fused),
-            changes={"instruction": "HMMA.16816.F32"},
-            no_help="multiply-adds do not limit",
-        )
-    ]
+    joined = joined_iterations(thin, _TILES, all_but(control_flow(thin.code), _TILES), lambda segment: True)
+    return Proposal(
+        title=f"tensor cores (FP16 or BF16 operands, FP32 sums): {share:.0%} of instructions",
+        workload=scaled_traffic(joined, 0.5, 1.0),
+        assumption="16-bit operands are precise enough (TF32 keeps the range of FP32 at half their rate); "
+        "fragments are kept for 4 x 4 products",
+        where=case.locations(fused),
+        changes={"instruction": "HMMA.16816.F32"},
+        no_help="multiply-adds do not limit",
+    )
 
 
 def _matrix(x: Instruction) -> Instruction:

@@ -9,12 +9,12 @@ from typing import Any
 from msgspec import Struct
 
 from warplens.advisor.advice import Location
-from warplens.advisor.dataflow import waiting
+from warplens.advisor.dataflow import address_instructions, from_data, inside, pointers, waiting
 from warplens.core.errors import MissingField
 from warplens.machine import KINDS, Machine, Occupancy
 from warplens.models.bounds import occupancy_of
 from warplens.models.prediction import Prediction
-from warplens.program.instruction import Instruction
+from warplens.program.instruction import Instruction, byte_offset
 from warplens.workload.profile import Profile, Segment
 from warplens.workload.workload import Launch, Workload
 
@@ -46,7 +46,7 @@ class Refusal(Struct, frozen=True):
     reason: str
 
 
-Answer = Sequence[Proposal | Refusal]
+Answer = Refusal | Proposal | Sequence[Proposal]
 Remedy = Callable[["Case"], Answer]
 
 
@@ -73,13 +73,33 @@ class Site(Struct, frozen=True):
         return self.useful_bytes / max(1.0, self.threads)
 
     @property
+    def pointer(self) -> str:
+        """The first register of its address."""
+        return next(iter(pointers(self.instruction)), "")
+
+    @property
+    def operand(self) -> str:
+        """Its memory operand as written."""
+        return next((o.text for o in self.instruction.operands if o.kind == "memory"), "")
+
+    @property
+    def base(self) -> str:
+        """Its memory operand without the offset."""
+        return self.operand.partition("+")[0].rstrip("]")
+
+    @property
+    def offset(self) -> int:
+        """Bytes that its operand adds to the address register."""
+        return byte_offset(self.operand)
+
+    @property
     def least_sectors(self) -> float:
         """Sectors that its bytes would fill, if every access were dense."""
         return max(self.requests, self.useful_bytes / SECTOR_BYTES)
 
     @property
-    def least_wavefronts(self) -> float:
-        """Wavefronts in shared memory without conflicts."""
+    def least_lines(self) -> float:
+        """Lines that its bytes would fill; in shared memory wavefronts without conflicts."""
         return max(self.requests, self.useful_bytes / LINE_BYTES)
 
 
@@ -101,6 +121,11 @@ class Case:
         found = occupancy_of(self.workload, self.machine)
         assert found is not None
         return found
+
+    @property
+    def sms(self) -> int:
+        """SMs of the machine."""
+        return int(self.machine.chip.sm_count)
 
     @cached_property
     def warps(self) -> int:
@@ -137,11 +162,31 @@ class Case:
         sites = (s for s in self.sites if s.instruction.opcode in GLOBAL)
         return [s for s in sites if s.sectors or s.instruction.opcode not in _GENERIC]
 
+    @cached_property
+    def loads(self) -> list[Site]:
+        """Loads from global memory."""
+        return [s for s in self.global_sites if s.instruction.kind == "load"]
+
     @property
-    def without_global(self) -> str:
-        """The reason why remedies for global memory do not apply to a kernel without such accesses."""
-        copies = any(n and x.opcode.startswith(_BULK) for x, n in zip(self.code, self.executed, strict=True))
-        return "only bulk copies (TMA) access its global memory" if copies else "it uses no global memory"
+    def without_global(self) -> Refusal:
+        """The refusal of remedies for global memory where a kernel has no such accesses."""
+        copies = any(x.opcode.startswith(_BULK) for x in self.ran)
+        return Refusal("only bulk copies (TMA) access its global memory" if copies else "it uses no global memory")
+
+    @property
+    def ran(self) -> list[Instruction]:
+        """Instructions that some warp executes."""
+        return [x for x, n in zip(self.code, self.executed, strict=True) if n]
+
+    @cached_property
+    def addresses(self) -> set[int]:
+        """Instructions whose results lead only to addresses, branches and guards."""
+        return address_instructions(self.code)
+
+    @cached_property
+    def from_data(self) -> set[int]:
+        """Instructions whose results depend on values that are loaded as often."""
+        return from_data(self.code, self.executed)
 
     @cached_property
     def waits(self) -> set[int]:
@@ -160,25 +205,38 @@ class Case:
         ranked = sorted(lines.items(), key=lambda item: -sum(self.executed[i] for i in item[1]))
         return tuple(Location(self.workload.source, line, tuple(group)) for line, group in ranked[:most])
 
+    def boards(self, indices: Iterable[int]) -> frozenset[int]:
+        """Return the scoreboards that the results of instructions come by."""
+        controls = [c for i in indices if (c := self.code[i].control) is not None]
+        return frozenset(c.write_scoreboard for c in controls if c.write_scoreboard is not None)
+
+    def tied(self) -> bool:
+        """Return True if barriers or shared memory tie the threads of a block together."""
+        return bool(self.shared_sites) or any(x.kind == "barrier" for x in self.ran)
+
+    def registers(self, more: float) -> int:
+        """Return the registers of a thread that needs so many more."""
+        return min(255, self.launch.registers_per_thread + round(more))
+
     def only_waits(self, segment: Segment) -> bool:
         """Return True if no instruction of a segment does anything but wait."""
-        return self.inside([segment]) <= self.waits
+        return self.waits.issuperset(inside(segment))
 
+    @cached_property
     def loops(self) -> list[Segment]:
-        """Return the repeated segments of the paths that do not only wait, those with the most instructions first."""
+        """The repeated segments of the paths that do not only wait, those with the most instructions first."""
         found: dict[tuple[tuple[int, int], ...], int] = {}
         for path in self.profile.paths:
             for s in path.segments:
                 if s.times > 1 and not self.only_waits(s):
-                    key = tuple((first, stop) for first, stop in s.runs)
-                    found[key] = found.get(key, 0) + s.instructions * path.warps
+                    found[tuple(s.runs)] = found.get(tuple(s.runs), 0) + s.instructions * path.warps
         return [Segment(list(runs), 2) for runs, _ in sorted(found.items(), key=lambda item: -item[1])]
+
+    @cached_property
+    def in_loops(self) -> set[int]:
+        """The instructions of its loops."""
+        return self.inside(self.loops)
 
     def inside(self, segments: Iterable[Segment]) -> set[int]:
         """Return the instructions of segments."""
-        return {i for s in segments for first, stop in s.runs for i in range(first, stop)}
-
-
-def refused(reason: str) -> Answer:
-    """Return the answer of a remedy that does not apply."""
-    return [Refusal(reason)]
+        return {i for s in segments for i in inside(s)}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -17,6 +18,38 @@ _COUNTS = ("IADD3", "VIADD", "UIADD3", "IADD", "LEA")
 _IMMEDIATE = re.compile(r"-?0x[0-9a-f]+")
 _WALK = 4  # accesses from one pointer, from which they read a row, not a record
 _CONTROL_KINDS = frozenset(("branch", "exit", "barrier"))
+_MEMORY = ("memory system", "shared memory")
+
+
+def twice(code: Sequence[Instruction]) -> Iterator[tuple[int, Instruction]]:
+    """Yield all instructions with their numbers, then once more: values are carried around loops."""
+    return chain(enumerate(code), enumerate(code))
+
+
+def inside(segment: Segment) -> list[int]:
+    """Return the numbers of the instructions of a segment."""
+    return [i for first, stop in segment.runs for i in range(first, stop)]
+
+
+def control_flow(code: Sequence[Instruction]) -> set[int]:
+    """Return the branches, exits and barriers."""
+    return {i for i, x in enumerate(code) if x.kind in _CONTROL_KINDS}
+
+
+def is_register(name: str) -> bool:
+    """Return True for a general register."""
+    return name[:1] == "R" and name[1:].isdigit()
+
+
+def pointers(x: Instruction) -> list[str]:
+    """Return the registers that the address of an access is written with."""
+    return [r for o in x.operands if o.kind == "memory" for r in o.registers]
+
+
+def addressing(x: Instruction) -> set[str]:
+    """Return all registers of the address of an access: with descriptors, and the upper halves of 64-bit addresses."""
+    found = {r for o in x.operands if o.kind == "memory" for r in (*o.registers, *o.descriptor)}
+    return found | {f"R{int(r[1:]) + 1}" for r in found if is_register(r)}
 
 
 def address_instructions(code: Sequence[Instruction]) -> set[int]:
@@ -59,13 +92,9 @@ def _leads_to_address(x: Instruction, addresses: set[str], values: set[str]) -> 
     if x.kind in _CONTROL_KINDS or (for_address and not for_value and x.kind in ADDRESS_KINDS):
         addresses |= set(x.reads)
         return True
-    guard = {x.guard.lstrip("@!")} if x.guard else set[str]()
-    addresses |= guard
-    pointers = {r for o in x.operands if o.kind == "memory" for r in (*o.registers, *o.descriptor)}
-    pointers |= {f"R{int(r[1:]) + 1}" for r in pointers if r[:1] == "R" and r[1:].isdigit()}
-    if KINDS[x.kind] in ("memory system", "shared memory"):
-        addresses |= pointers
-    values |= set(x.reads) - pointers - guard
+    address, guard = addressing(x), {x.guard.lstrip("@!")} if x.guard else set[str]()
+    addresses |= guard | (address if KINDS[x.kind] in _MEMORY else set())
+    values |= set(x.reads) - address - guard
     return False
 
 
@@ -76,11 +105,10 @@ def indirect(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]
     does one from which a thread reads a row.
     """
     loaded, found = dict[str, float](), set[int]()  # how often a value that a register depends on is loaded
-    for i in (*range(len(code)), *range(len(code))):  # twice: values are carried around loops
-        x = code[i]
+    for i, x in twice(code):
         if KINDS[x.kind] == "memory system":
-            pointers = [r for o in x.operands if o.kind == "memory" for r in o.registers]
-            if executed[i] and max((loaded.get(r, 0.0) for r in pointers), default=0.0) >= 0.5 * executed[i]:
+            often = max((loaded.get(r, 0.0) for r in pointers(x)), default=0.0)
+            if executed[i] and often >= 0.5 * executed[i]:
                 found.add(i)
         if x.opcode in ("LDG", "LD"):
             often = executed[i]
@@ -95,7 +123,7 @@ def _walks(code: Sequence[Instruction]) -> set[int]:
     written, groups = dict[str, int](), dict[tuple[str, int], set[int]]()
     for i, x in enumerate(code):
         if KINDS[x.kind] == "memory system":
-            for pointer in (r for o in x.operands if o.kind == "memory" for r in o.registers):
+            for pointer in pointers(x):
                 groups.setdefault((pointer, written.get(pointer, -1)), set()).add(i)
         written |= dict.fromkeys(x.writes, i)
     return {i for group in groups.values() if len(group) >= _WALK for i in group}
@@ -109,12 +137,11 @@ def from_data(code: Sequence[Instruction], executed: Sequence[float]) -> set[int
     heads = {loop.stop - 1: loop.start for loop in loops_of(code)}
     left: dict[int, dict[str, float]] = {}
     loaded, found = dict[str, float](), set[int]()
-    for i in (*range(len(code)), *range(len(code))):
-        x = code[i]
+    for i, x in twice(code):
         for r, often in left.get(i, {}).items():
             loaded[r] = max(often, loaded.get(r, 0.0))
         often = max((loaded.get(r, 0.0) for r in (*x.reads, x.guard.lstrip("@!"))), default=0.0)
-        if KINDS[x.kind] in ("memory system", "shared memory"):
+        if KINDS[x.kind] in _MEMORY:
             often = executed[i]
         elif executed[i] and often >= 0.5 * executed[i]:
             found.add(i)
@@ -141,12 +168,10 @@ def waiting(code: Sequence[Instruction]) -> set[int]:
 
 def loop_condition(code: Sequence[Instruction], segment: Segment) -> set[int]:
     """Return the instructions that decide on another iteration: the branch, its condition, the counter in it."""
-    inside = [i for first, stop in segment.runs for i in range(first, stop)]
-    if not inside:
-        return set()
-    found = {i for i in inside if code[i].opcode in ("BRA", "UBRA") and i == max(inside)}
+    numbers = inside(segment)
+    found = {i for i in numbers if code[i].opcode in ("BRA", "UBRA") and i == max(numbers)}
     asked = {code[i].guard.lstrip("@!") for i in found}
-    for i in reversed(inside):
+    for i in reversed(numbers):
         x = code[i]
         if set(x.writes) & asked and x.opcode in ("ISETP", "UISETP"):
             found.add(i)
@@ -165,14 +190,13 @@ def iterations_at_once(code: Sequence[Instruction], segment: Segment) -> int:
 
 def loop_overhead(code: Sequence[Instruction], segment: Segment) -> set[int]:
     """Return the instructions of an iteration that only count and branch: its condition, and all counters."""
-    inside = [i for first, stop in segment.runs for i in range(first, stop)]
-    counters = {i for i in inside if code[i].opcode in _COUNTS and set(code[i].writes) & set(code[i].reads)}
+    counters = {i for i in inside(segment) if code[i].opcode in _COUNTS and set(code[i].writes) & set(code[i].reads)}
     return loop_condition(code, segment) | counters
 
 
 def registers_written(code: Sequence[Instruction], indices: Iterable[int]) -> int:
     """Count the general registers that instructions write."""
-    return len({r for i in indices for r in code[i].writes if r[:1] == "R" and r[1:].isdigit()})
+    return len({r for i in indices for r in code[i].writes if is_register(r)})
 
 
 def slowest(code: Sequence[Instruction]) -> set[int]:
@@ -180,16 +204,12 @@ def slowest(code: Sequence[Instruction]) -> set[int]:
     text = "\n".join(x.text for x in code)
     along = next(d for d in "ZYX" if d == "X" or f"SR_CTAID.{d}" in text)
     names = f"SR_CTAID.{along}", f"SR_TID.{along}"
-    dependent, found = set[str](), set[int]()
-    for i in (*range(len(code)), *range(len(code))):  # twice: values are carried around loops
-        x = code[i]
-        if any(name in x.text for name in names) or {*x.reads, x.guard.lstrip("@!")} & dependent:
-            found.add(i)
-            dependent |= set(x.writes)
-        else:
-            found.discard(i)
-            dependent -= set(x.writes)
-    return found
+
+    def depends(x: Instruction, on: set[str]) -> bool:
+        return any(name in x.text for name in names) or not on.isdisjoint((*x.reads, x.guard.lstrip("@!")))
+
+    found = {i: depends(x, on) for i, x, on in _dependent(code, depends)}
+    return {i for i, is_dependent in found.items() if is_dependent}
 
 
 def same_for_rows(code: Sequence[Instruction]) -> set[int]:
@@ -204,16 +224,22 @@ def same_for_all(code: Sequence[Instruction]) -> set[int]:
 
 def _same(code: Sequence[Instruction], names: tuple[str, ...]) -> set[int]:
     """Return the accesses whose address does not depend on instructions with these names."""
-    dependent, found = set[str](), set[int]()
-    for i in (*range(len(code)), *range(len(code))):  # twice: values are carried around loops
-        x = code[i]
-        pointers = {r for o in x.operands if o.kind == "memory" for r in o.registers}
-        if pointers and not pointers & dependent:
-            found.add(i)
-        elif pointers:
-            found.discard(i)
-        if any(name in x.text for name in names) or (set(x.reads) & dependent and x.kind in ADDRESS_KINDS):
-            dependent |= set(x.writes)
+
+    def depends(x: Instruction, on: set[str]) -> bool:
+        return any(name in x.text for name in names) or (x.kind in ADDRESS_KINDS and not on.isdisjoint(x.reads))
+
+    found = {i: on.isdisjoint(pointers(x)) for i, x, on in _dependent(code, depends) if pointers(x)}
+    return {i for i, is_same in found.items() if is_same}
+
+
+def _dependent(
+    code: Sequence[Instruction], depends: Callable[[Instruction, set[str]], bool]
+) -> Iterator[tuple[int, Instruction, set[str]]]:
+    """Yield all instructions twice, each with the registers that hold results of dependent ones before it."""
+    on = set[str]()
+    for i, x in twice(code):
+        yield i, x, on
+        if depends(x, on):
+            on.update(x.writes)
         else:
-            dependent -= set(x.writes)
-    return found
+            on.difference_update(x.writes)

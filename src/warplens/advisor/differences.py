@@ -28,7 +28,7 @@ from warplens.workload.workload import Workload
 _SAME = 0.005  # of the time: a difference that is shown as 1.00x
 _GREW = 1.005  # a limit that grew by less is not named
 _TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-OCCUPANCY, GPU = "occupancy", "gpu"  # warps per SM; another GPU
+OCCUPANCY, MACHINE = "occupancy", "machine"  # warps per SM; another GPU
 
 
 class WhatIf(Struct, frozen=True):
@@ -57,8 +57,8 @@ def what_if(
     `other` is the workload and the machine to change, where that is another GPU.
     """
     left = dict(changes)
-    if GPU in left:
-        raise WarplensError(f"{GPU}: analyze the kernel for that GPU, and pass both as `other`")
+    if MACHINE in left:
+        raise WarplensError(f"{MACHINE}: analyze the kernel for that GPU, and pass both as `other`")
     warps = checked(OCCUPANCY, left.pop(OCCUPANCY)) if OCCUPANCY in left else None
     target, gpu = other or (workload, machine)
     gpu, changed = overlay(gpu, target, left)
@@ -72,7 +72,7 @@ def what_if(
         raise WarplensError(
             f"launch.blocks: {after.warps_per_sm:g} warps per SM, and {gpu.id} has {gpu.sm.warps_max:g}"
         )
-    return WhatIf({**({} if other is None else {GPU: gpu.id}), **changes}, predict(workload, machine, model), after)
+    return WhatIf({**({} if other is None else {MACHINE: gpu.id}), **changes}, predict(workload, machine, model), after)
 
 
 class Change(Struct, frozen=True):
@@ -208,13 +208,13 @@ class Gate(Struct, frozen=True):
     """The verdict of a gate: the kernel's time, the limits, and why it is too slow; without a reason it passes."""
 
     kernel: str
-    gpu: str
+    machine: str
     model: str
     seconds: float
     bound: str
     max_seconds: float | None
     against_seconds: float | None
-    tolerance: float
+    tolerance_fraction: float
     reasons: list[str]
     notes: list[str] = []  # on the parts of a workload that are not modelled
 

@@ -11,6 +11,7 @@ from warplens.program.instruction import Instruction
 from warplens.workload.profile import CACHED, Profile, Traffic
 from warplens.workload.workload import Workload
 
+_READ, _WRITTEN = ("l2_read_bytes", "l2_missed_bytes", "dram_read_bytes"), ("l2_written_bytes", "dram_written_bytes")
 _SECTORS = frozenset(("sectors", "l1_hit_sectors", "l2_sectors", "requests"))
 
 
@@ -39,17 +40,8 @@ def with_traffic(workload: Workload, change: Callable[[Traffic], Traffic]) -> Wo
 
 def scaled_traffic(workload: Workload, read: float = 1.0, written: float = 1.0) -> Workload:
     """Multiply the traffic of all arrays."""
-    return with_traffic(
-        workload,
-        lambda t: replace(
-            t,
-            l2_read_bytes=read * t.l2_read_bytes,
-            l2_missed_bytes=read * t.l2_missed_bytes,
-            dram_read_bytes=read * t.dram_read_bytes,
-            l2_written_bytes=written * t.l2_written_bytes,
-            dram_written_bytes=written * t.dram_written_bytes,
-        ),
-    )
+    times = dict.fromkeys(_READ, read) | dict.fromkeys(_WRITTEN, written)
+    return with_traffic(workload, lambda t: replace(t, **{name: n * getattr(t, name) for name, n in times.items()}))
 
 
 def with_launch(workload: Workload, **values: Any) -> Workload:

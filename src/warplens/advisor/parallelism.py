@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from msgspec.structs import replace
 
-from warplens.advisor.case import Answer, Case, Proposal, refused
-from warplens.advisor.dataflow import address_instructions, from_data, loop_overhead, loops_of, registers_written
+from warplens.advisor.case import Answer, Case, Proposal, Refusal
+from warplens.advisor.dataflow import control_flow, inside, loop_overhead, loops_of, registers_written
 from warplens.advisor.overlay import with_instructions, with_launch, without_waits
 from warplens.advisor.rewrite import (
     Copy,
     Repeat,
     Run,
     Trace,
+    all_but,
     as_written,
     fewer_blocks,
     joined_iterations,
@@ -30,53 +31,60 @@ from warplens.workload.workload import Workload
 _LIVE = 16  # live registers of a joined iteration
 _FACTORS = (2, 4)
 _UNROLLED = 8  # iterations of a loop that become one
+_HIDDEN, _NO_LOOP = "warps hide the latency already", "no loop of that kind"
 _RARE = 0.25  # of the warps, or of the bytes: done once by a block, not by all of its warps
 
 
-def _registers(case: Case, factor: int, repeated: Sequence[int]) -> int:
+def registers_of(case: Case, factor: int, repeated: Iterable[int]) -> int:
     """Return the registers of a thread that does the repeated instructions `factor` times."""
-    live = min(_LIVE, registers_written(case.code, repeated))
-    return min(255, case.launch.registers_per_thread + (factor - 1) * live)
+    return case.registers((factor - 1) * min(_LIVE, registers_written(case.code, repeated)))
 
 
 def more_ilp(case: Case) -> Answer:
-    """Put independent chains side by side: some iterations of a loop at once."""
-    loops = [s for s in case.loops() if not _global_loads(case, s)]
-    return _iterations(case, loops, "independent chains of arithmetic side by side")
+    """Put independent chains side by side: some iterations of a loop at once.
+
+    Applies where: loops without global loads.
+    Overlay: 2 or 4 iterations side by side.
+    """
+    loops = [s for s in case.loops if not _loads(case, s)]
+    return _iterations(case, loops, "independent chains of arithmetic side by side") if loops else Refusal(_NO_LOOP)
 
 
 def more_loads_in_flight(case: Case) -> Answer:
-    """Issue the loads of some iterations at once, so that their latencies overlap: unroll, or prefetch."""
-    if not any(s.instruction.kind == "load" for s in case.global_sites):
-        return refused("it loads nothing from global memory")
-    loops = [s for s in case.loops() if _global_loads(case, s)]
-    unrolled = _iterations(case, loops, "their loads in flight together")
-    proposals = [*unrolled, *_prefetched(case, loops)]
+    """Issue the loads of some iterations at once, so that their latencies overlap: unroll, or prefetch.
+
+    Applies where: loops with global loads.
+    Overlay: the same; or loads one iteration ahead.
+    """
+    if not case.loads:
+        return Refusal("it loads nothing from global memory")
+    loops = [s for s in case.loops if _loads(case, s)]
+    if not loops:
+        return Refusal(_NO_LOOP)
+    proposals, ahead = _iterations(case, loops, "their loads in flight together"), _prefetched(case, loops)
+    proposals += [] if ahead is None else [ahead]
     together = _together(case, loops)
     if not together:
         return proposals
-    freed = with_instructions(case.workload, together)
+    freed = Case(with_instructions(case.workload, together), case.machine, case.prediction)
     within = Proposal(
         title="all loads of an iteration in flight together: none waits for the one before",
-        workload=freed,
+        workload=freed.workload,
         assumption="no address depends on what another load of the iteration brings",
         where=case.locations(together),
         changes={"together": True},
-        no_help="warps hide the latency already",
+        no_help=_HIDDEN,
     )
-    freed_case = Case(freed, case.machine, case.prediction)
-    both = _iterations(freed_case, loops, "all their loads in flight together")
-    return [*proposals, within, *both]
+    return [*proposals, within, *_iterations(freed, loops, "all their loads in flight together")]
 
 
-def _prefetched(case: Case, loops: Sequence[Segment]) -> list[Proposal]:
+def _prefetched(case: Case, loops: Sequence[Segment]) -> Proposal | None:
     """Load for the next iteration before the present one is done: the wait moves to its end."""
-    inside = case.inside(loops)
-    loads = {s.index for s in case.global_sites if s.instruction.kind == "load" and s.index in inside}
-    boards = {c.write_scoreboard for i in loads if (c := case.code[i].control) is not None}
-    mask = sum(1 << b for b in boards if b is not None)
-    if not loads or mask == 0:
-        return []
+    inside_loops = case.inside(loops)
+    loads = {s.index for s in case.loads if s.index in inside_loops}
+    mask = sum(1 << b for b in case.boards(loads))
+    if mask == 0:
+        return None
 
     @cache
     def ahead_of_work(run: Run) -> Run:
@@ -84,7 +92,7 @@ def _prefetched(case: Case, loops: Sequence[Segment]) -> list[Proposal]:
         if not any(c.origin in loads for c in run):
             return run
         ahead = [Copy(c.origin, 1) for c in run if c.origin in loads]
-        rest = [_unwaiting(c, mask, case.code) for c in run if c.origin not in loads]
+        rest = [_without_wait(c, mask, case.code) for c in run if c.origin not in loads]
         behind = [Copy(c.origin, 2, mask=mask, board=-1, becomes="IMAD") for c in ahead]
         return (*ahead, *rest[:-1], *behind, *rest[-1:])
 
@@ -92,19 +100,17 @@ def _prefetched(case: Case, loops: Sequence[Segment]) -> list[Proposal]:
         return [([ahead_of_work(r) if s.times > 1 else r for r in as_written(s)], s.times)]
 
     registers = case.launch.registers_per_thread + registers_written(case.code, loads)
-    return [
-        Proposal(
-            title="prefetch: load what the next iteration needs before the present one is done",
-            workload=with_launch(with_segments(case.workload, prefetch), registers_per_thread=min(255, registers)),
-            assumption=f"the addresses of the next iteration are known by then; {registers} registers per thread",
-            where=case.locations(loads),
-            changes={"prefetch": True, "registers_per_thread": registers},
-            no_help="warps hide the latency already",
-        )
-    ]
+    return Proposal(
+        title="prefetch: load what the next iteration needs before the present one is done",
+        workload=with_launch(with_segments(case.workload, prefetch), registers_per_thread=min(255, registers)),
+        assumption=f"the addresses of the next iteration are known by then; {registers} registers per thread",
+        where=case.locations(loads),
+        changes={"prefetch": True, "registers_per_thread": registers},
+        no_help=_HIDDEN,
+    )
 
 
-def _unwaiting(copy: Copy, mask: int, code: Sequence[Instruction]) -> Copy:
+def _without_wait(copy: Copy, mask: int, code: Sequence[Instruction]) -> Copy:
     control = code[copy.origin].control
     if control is None or not control.wait_mask & mask:
         return copy
@@ -113,70 +119,59 @@ def _unwaiting(copy: Copy, mask: int, code: Sequence[Instruction]) -> Copy:
 
 def _together(case: Case, loops: Sequence[Segment]) -> dict[int, Instruction]:
     """Return, without these waits, the instructions that wait for a load while others of the iteration still come."""
-    freed: dict[int, Instruction] = {}
-    for loop in loops:
-        inside = [i for first, stop in loop.runs for i in range(first, stop)]
-        loads = [s.index for s in case.global_sites if s.instruction.kind == "load" and s.index in set(inside)]
-        controls = [c for i in loads if (c := case.code[i].control) is not None]
-        boards = frozenset(c.write_scoreboard for c in controls if c.write_scoreboard is not None)
-        for i in inside:
+    found: dict[int, Instruction] = {}
+    for numbers in map(inside, loops):
+        loads = {s.index for s in case.loads}.intersection(numbers)
+        boards = case.boards(loads)
+        for i in numbers:
             control = case.code[i].control
             if i <= max(loads) and control is not None and boards & set(control.waits):
-                freed[i] = without_waits(case.code[i], boards)
-    return freed
+                found[i] = without_waits(case.code[i], boards)
+    return found
 
 
-def _iterations(case: Case, loops: Sequence[Segment], what: str) -> Answer:
+def _iterations(case: Case, loops: Sequence[Segment], what: str) -> list[Proposal]:
     """Propose some iterations of these loops at once."""
-    if not loops:
-        return refused("no loop of that kind")
-    over = {i for s in loops for i in loop_overhead(case.code, s)} - from_data(case.code, case.executed)
-    once = over | {i for i, x in enumerate(case.code) if x.kind in ("branch", "exit", "barrier")}
-    chosen_runs = [[tuple(run) for run in s.runs] for s in loops]
-
-    def chosen(segment: Segment) -> bool:
-        return [tuple(run) for run in segment.runs] in chosen_runs
-
-    repeated = [i for i in case.inside(loops) if i not in over]
-    proposals = []
+    over = {i for s in loops for i in loop_overhead(case.code, s)} - case.from_data
+    once, chosen = over | control_flow(case.code), [s.runs for s in loops]
+    joined, proposals = case.inside(loops), list[Proposal]()
+    repeated = [i for i in joined if i not in over]
     for factor in _FACTORS:
-        repeats = {i: Repeat(1 if i in once else factor) for i in range(len(case.code))}
-        joined = joined_iterations(case.workload, factor, repeats.__getitem__, chosen)
-        registers = _registers(case, factor, repeated)
+        registers = registers_of(case, factor, repeated)
+        workload = joined_iterations(case.workload, factor, all_but(once, factor), lambda s: s.runs in chosen)
         proposals.append(
             Proposal(
                 title=f"{factor} iterations of the loop at once: {what}",
-                workload=with_launch(joined, registers_per_thread=registers),
+                workload=with_launch(workload, registers_per_thread=registers),
                 assumption=f"iterations are independent (sums may be split); {registers} registers per thread",
                 where=case.locations(repeated),
                 changes={"turns": factor, "registers_per_thread": registers},
-                joins=frozenset(case.inside(loops)),
-                no_help="warps hide the latency already",
+                joins=frozenset(joined),
+                no_help=_HIDDEN,
             )
         )
     return proposals
 
 
-def _global_loads(case: Case, segment: Segment) -> bool:
-    inside = case.inside([segment])
-    return any(s.index in inside and s.instruction.kind == "load" for s in case.global_sites)
+def _loads(case: Case, segment: Segment) -> bool:
+    return not {s.index for s in case.loads}.isdisjoint(inside(segment))
 
 
 def more_work_per_thread(case: Case) -> Answer:
-    """Give a thread several elements, which share the instructions that come once per thread or block."""
-    sms = int(case.machine.chip.sm_count)
-    if case.profile.grid_blocks < 4 * sms:
-        return refused("it has few blocks as it is")
+    """Give a thread several elements, which share the instructions that come once per thread or block.
+
+    Applies where: four blocks per SM or more.
+    Overlay: 2 or 4 threads become one; addresses are computed once.
+    """
+    if case.profile.grid_blocks < 4 * case.sms:
+        return Refusal("it has few blocks as it is")
     barrier = min((i for i, x in enumerate(case.code) if x.kind == "barrier" and case.executed[i]), default=None)
     if barrier is not None:
         return _loads_before(case, barrier)
-    once = address_instructions(case.code)
-    repeated = [i for i in range(len(case.code)) if i not in once]
-    proposals = []
+    repeated, proposals = {*range(len(case.code))} - case.addresses, []
     for factor in _FACTORS:
-        repeats = {i: Repeat(1 if i in once else factor) for i in range(len(case.code))}
-        joined = joined_threads(case.workload, factor, repeats.__getitem__)
-        registers = _registers(case, factor, repeated)
+        joined = joined_threads(case.workload, factor, all_but(case.addresses, factor))
+        registers = registers_of(case, factor, repeated)
         proposals.append(
             Proposal(
                 title=f"{factor} elements per thread: 1/{factor} of the threads, addresses computed once",
@@ -192,20 +187,16 @@ def more_work_per_thread(case: Case) -> Answer:
 
 def _loads_before(case: Case, barrier: int) -> Answer:
     """Repeat the loads before the first barrier; what follows is done once for all of them."""
-    loads = {
-        s.index for s in case.global_sites
-        if s.instruction.kind == "load" and s.index < barrier and s.executed <= 1.01 * case.warps
-    }  # fmt: skip
+    loads = {s.index for s in case.loads if s.index < barrier and s.executed <= 1.01 * case.warps}
     if not loads:
-        return refused("no load in front of its barriers that could be repeated")
-    loaded_bytes = sum(s.useful_bytes for s in case.global_sites if s.index in loads)
-    if any(s.instruction.kind == "load" and s.executed > _RARE * case.warps and s.index not in loads
-           for s in case.global_sites):  # fmt: skip
-        return refused("it loads more behind its barriers: what follows them cannot be done once for several elements")
+        return Refusal("no load in front of its barriers that could be repeated")
+    loaded_bytes = sum(s.useful_bytes for s in case.loads if s.index in loads)
+    if any(s.executed > _RARE * case.warps and s.index not in loads for s in case.loads):
+        return Refusal("it loads more behind its barriers: what follows them cannot be done once for several elements")
     if sum(s.useful_bytes for s in case.global_sites if s.instruction.kind == "store") > _RARE * loaded_bytes:
-        return refused("a block stores what it has loaded: what follows its barriers cannot be done once for several")
+        return Refusal("a block stores what it has loaded: what follows its barriers cannot be done once for several")
     resident = float(case.prediction.warps_per_sm) / case.profile.warps_per_block
-    rounds = case.profile.grid_blocks / (case.machine.chip.sm_count * max(1.0, resident))
+    rounds = case.profile.grid_blocks / (case.sms * max(1.0, resident))
     return [
         Proposal(
             title=f"{factor} elements per thread: what a block does with barriers is done once for {factor}",
@@ -223,35 +214,38 @@ def _loads_before(case: Case, barrier: int) -> Answer:
 
 def _repeated_loads(case: Case, loads: set[int], factor: int) -> Workload:
     """Repeat loads: four side by side, further ones in a loop over two elements before them."""
-    repeats = {i: Repeat(min(4, factor) if i in loads else 1) for i in range(len(case.code))}
-    more = factor - min(4, factor)
+    at_once = min(4, factor)
     two = tuple(c for i in sorted(loads) for c in (Copy(i, 1, True), Copy(i, 2, False)))
 
+    def repeated(run: Run) -> Run:
+        return side_by_side(run, lambda i: Repeat(at_once if i in loads else 1), case.code)
+
     def rewrite(path: Path) -> list[tuple[Trace, float]]:
-        trace: Trace = [([two], max(1, round(more / 2)))] if more and path.segments else []
-        for s in path.segments:
-            trace.append(([side_by_side(r, repeats.__getitem__, case.code) for r in as_written(s)], s.times))
-        return [(trace, 1.0)]
+        first: Trace = [([two], max(1, round((factor - at_once) / 2)))] if factor > at_once and path.segments else []
+        return [([*first, *(([repeated(r) for r in as_written(s)], s.times) for s in path.segments)], 1.0)]
 
     return fewer_blocks(rewritten(case.workload, rewrite), factor)
 
 
 def unroll(case: Case) -> Answer:
-    """Leave out the instructions that only count iterations and branch, in most iterations."""
-    loops = case.loops()
+    """Leave out the instructions that only count iterations and branch, in most iterations.
+
+    Applies where: loop overhead is 2 % of the instructions or more.
+    Overlay: counters, conditions and branches in one iteration of eight.
+    """
     executed = (loop for loop in loops_of(case.code) if case.executed[loop.stop - 1])
     static = [s for loop in executed if not case.only_waits(s := Segment([(loop.start, loop.stop)], 2))]
     if not static:
-        return refused("it has no loop")
-    over = {i for s in (*loops, *static) for i in loop_overhead(case.code, s)}
-    over -= from_data(case.code, case.executed) | case.waits  # a condition on data stays
-    share = case.share(over & case.inside((*loops, *static)))
+        return Refusal("it has no loop")
+    loops = [*case.loops, *static]
+    over = {i for s in loops for i in loop_overhead(case.code, s)}
+    over -= case.from_data | case.waits  # a condition on data stays
+    share = case.share(over & case.inside(loops))
     if share < 0.02:
-        return refused(f"turning its loops takes {share:.0%} of the instructions")
-    inside = case.inside(static)
-    addresses = (address_instructions(case.code) & inside) - case.waits
-    known = {i for i in addresses if case.code[i].kind in ("int", "imul", "imul_wide")}
-    known = over | {i for i in known if case.code[i].opcode != "ISETP"}  # of a loop that vanishes: constants
+        return Refusal(f"turning its loops takes {share:.0%} of the instructions")
+    addresses = (case.addresses & case.inside(static)) - case.waits
+    integer = {i for i in addresses if case.code[i].kind in ("int", "imul", "imul_wide")}
+    known = over | {i for i in integer if case.code[i].opcode != "ISETP"}  # of a loop that vanishes: constants
     without_overhead = cache(lambda run: tuple(c for c in run if c.origin not in over))
     with_constants = cache(lambda run: tuple(c for c in run if c.origin not in known))
 
@@ -262,14 +256,12 @@ def unroll(case: Case) -> Answer:
         bare = [without_overhead(run) for run in runs]
         return [(bare * (_UNROLLED - 1) + runs, s.times // _UNROLLED), (runs, s.times % _UNROLLED)]
 
-    return [
-        Proposal(
-            title=f"unroll: {share:.0%} of the instructions only count iterations and branch",
-            workload=with_segments(case.workload, unrolled),
-            assumption="counters and conditions go: loops of up to 8 iterations vanish, others count every eighth",
-            where=case.locations(over),
-            changes={"unroll": _UNROLLED},
-            joins=frozenset((*case.inside((*loops, *static)), "overhead")),
-            no_help="the instructions that would go cost little",
-        )
-    ]
+    return Proposal(
+        title=f"unroll: {share:.0%} of the instructions only count iterations and branch",
+        workload=with_segments(case.workload, unrolled),
+        assumption="counters and conditions go: loops of up to 8 iterations vanish, others count every eighth",
+        where=case.locations(over),
+        changes={"unroll": _UNROLLED},
+        joins=frozenset((*case.inside(loops), "overhead")),
+        no_help="the instructions that would go cost little",
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from warplens.advisor.case import Answer, Case, Proposal, Site, refused
+from warplens.advisor.case import Answer, Case, Proposal, Refusal, Site
+from warplens.advisor.dataflow import addressing, pointers
 from warplens.advisor.memory import DATA, with_l2_hits
 from warplens.advisor.overlay import scaled_traffic, with_counts
 from warplens.program.instruction import Instruction
@@ -21,15 +22,19 @@ _MOVED = frozenset(("STG", "STS", "ST", "STL", "LDG", "LDS", "LD", "LDL", "LDSM"
 
 
 def lower_precision(case: Case) -> Answer:
-    """Store floats of 32 or 64 bits in global memory at half the width."""
+    """Store floats of 32 or 64 bits in global memory at half the width.
+
+    Applies where: floats of 32 or 64 bits.
+    Overlay: half their bytes; results change; listed last.
+    """
     sites = [s for s in case.global_sites if s.bytes_per_thread >= 4 and s.instruction.kind in ("load", "store")]
     if not sites:
-        return refused("it moves no data of four bytes or more" if case.global_sites else case.without_global)
+        return Refusal("it moves no data of four bytes or more") if case.global_sites else case.without_global
     types = {s.index: data_type(case, s) for s in sites}
     floats = [s for s in sites if types[s.index] in ("f32", "f64")]
     if not floats:
         halves = "f16" in types.values()
-        return refused("its data are 16 bits wide already" if halves else "it moves no 32-bit or 64-bit floats")
+        return Refusal("its data are 16 bits wide already" if halves else "it moves no 32-bit or 64-bit floats")
     new = {s.index: _halved(s) for s in floats}
     left = [_asked_share(case, new, kind) for kind in ("load", "store")]
     touched = sum(max(t.read_footprint_bytes, t.written_footprint_bytes) for t in case.profile.traffic)
@@ -37,16 +42,14 @@ def lower_precision(case: Case) -> Answer:
     doubles = sum(s.useful_bytes for s in floats if types[s.index] == "f64")
     widths = (32, 64) if doubles > 0.5 * sum(s.useful_bytes for s in floats) else (16, 32)
     less = scaled_traffic(with_counts(case.workload, new), *left)
-    return [
-        Proposal(
-            title=f"half the bytes: {widths[0]}-bit instead of {widths[1]}-bit floats in memory",
-            workload=with_l2_hits(less, case, (1 - spared) * touched, touched),
-            assumption="all of these data may be stored at half the width; converting them costs nothing",
-            where=case.locations(s.index for s in floats),
-            changes={"bytes": 0.5},
-            no_help="the bytes moved do not limit",
-        )
-    ]
+    return Proposal(
+        title=f"half the bytes: {widths[0]}-bit instead of {widths[1]}-bit floats in memory",
+        workload=with_l2_hits(less, case, (1 - spared) * touched, touched),
+        assumption="all of these data may be stored at half the width; converting them costs nothing",
+        where=case.locations(s.index for s in floats),
+        changes={"bytes": 0.5},
+        no_help="the bytes moved do not limit",
+    )
 
 
 def _asked_share(case: Case, new: Mapping[int, Mapping[str, float]], kind: str) -> float:
@@ -106,24 +109,21 @@ def _loaded(code: Sequence[Instruction], at: int) -> DataType:
     moved = {r for r in code[at].writes if r[:1] == "R"}
     for k in (*range(at + 1, len(code)), *range(at)):
         x = code[k]
-        if moved & set(_values(x)):
+        if moved & (set(x.reads) - addressing(x)):
             if _copies(x):
                 moved |= set(x.writes)
                 continue
             if x.opcode not in _MOVED:
                 return _operand_type(x)
         moved -= set(x.writes)
-        pointers = {r for o in x.operands if o.kind == "memory" for r in o.registers}
-        if moved & pointers:
+        if moved.intersection(pointers(x)):
             return "integer"
-        if not moved:
-            break
     return ""
 
 
 def _stored(code: Sequence[Instruction], at: int) -> DataType:
     """Return the result type of the producer of a stored value."""
-    moved = {r for r in _values(code[at]) if r[:1] == "R"}
+    moved = {r for r in set(code[at].reads) - addressing(code[at]) if r[:1] == "R"}
     for k in (*range(at - 1, -1, -1), *range(len(code) - 1, at, -1)):
         x = code[k]
         if moved & set(x.writes):
@@ -131,13 +131,6 @@ def _stored(code: Sequence[Instruction], at: int) -> DataType:
                 return "" if x.opcode in _MOVED or x.kind in ("load", "shared") else _result_type(x)
             moved = (moved - set(x.writes)) | {r for r in x.reads if r[:1] == "R"}
     return ""
-
-
-def _values(x: Instruction) -> tuple[str, ...]:
-    """Return the registers that an instruction reads, without addresses and guards."""
-    pointers = {r for o in x.operands if o.kind == "memory" for r in (*o.registers, *o.descriptor)}
-    pointers |= {f"R{int(r[1:]) + 1}" for r in pointers if r[:1] == "R" and r[1:].isdigit()}
-    return tuple(r for r in x.reads if r not in pointers)
 
 
 def _copies(x: Instruction) -> bool:

@@ -10,15 +10,8 @@ from functools import cache
 
 from msgspec.structs import replace
 
-from warplens.advisor.case import LINE_BYTES, Answer, Case, Proposal, Site, refused
-from warplens.advisor.dataflow import (
-    address_instructions,
-    freed,
-    from_data,
-    same_for_all,
-    same_for_rows,
-    slowest,
-)
+from warplens.advisor.case import LINE_BYTES, Answer, Case, Proposal, Refusal, Site
+from warplens.advisor.dataflow import freed, is_register, pointers, same_for_all, same_for_rows, slowest, twice
 from warplens.advisor.overlay import regrouped, with_counts, with_instructions, with_launch, without_waits
 from warplens.advisor.rewrite import (
     Repeat,
@@ -30,8 +23,7 @@ from warplens.advisor.rewrite import (
     side_by_side,
     with_segments,
 )
-from warplens.machine import KINDS
-from warplens.program.instruction import Instruction, byte_offset
+from warplens.program.instruction import Instruction
 from warplens.workload.profile import Segment
 from warplens.workload.workload import Workload
 
@@ -46,39 +38,40 @@ _BLOCK_WARPS = 8  # of a block with squares of results: larger ones have too man
 
 
 def keep_in_registers(case: Case) -> Answer:
-    """Compute several results per thread: each operand that it loads serves some of them."""
+    """Compute several results per thread: each operand that it loads serves some of them.
+
+    Applies where: a loop adds up results of operands that are equal for a warp, or loads them from shared memory.
+    Overlay: 2 to 8 results per thread, each operand once.
+    """
     if again := _read_once(case):
         return again
-    inside = case.inside(case.loops())
-    loads = {s.index for s in case.sites if s.index in inside and s.instruction.opcode in ("LDS", "LDG")}
-    work = {i for i in inside if case.code[i].kind in ("fp32", "fp64", "half", "sfu") and case.executed[i]}
-    if not _is_product(case, sorted(i for i in inside if case.executed[i])):
-        return refused("no loop that sums up products of loaded operands")
+    inside = [i for i in case.in_loops if case.executed[i]]
+    loads = {s.index for s in case.sites if s.index in case.in_loops and s.instruction.opcode in ("LDS", "LDG")}
+    if not _is_product([case.code[i] for i in sorted(inside)]):
+        return Refusal("no loop that sums up products of loaded operands")
     if case.share(loads) < 0.05:
-        return refused(f"loading operands takes {case.share(loads):.0%} of the instructions")
-    once = address_instructions(case.code) - loads
+        return Refusal(f"loading operands takes {case.share(loads):.0%} of the instructions")
     proposals, only = _results(case, {s.index: s for s in case.sites if s.index in loads})
     if only:
         return proposals
-    for side in _BLOCKS:
-        joined = _squares(case, side, loads, work, once)
-        if joined is None:
-            continue
-        proposals.append(
-            Proposal(
-                title=f"{side} x {side} results per thread: each operand loaded serves {side} of them",
-                workload=joined,
-                assumption="results of neighbouring threads share operands along both sides, as in a matrix product",
-                where=case.locations(loads),
-                changes={"results_per_thread": side * side, "sides": 2},
-                joins=frozenset(("threads",)),
-                no_help="loading operands does not limit",
-            )
+    work = {i for i in inside if case.code[i].kind in ("fp32", "fp64", "half", "sfu")}
+    proposals += [
+        Proposal(
+            title=f"{side} x {side} results per thread: each operand loaded serves {side} of them",
+            workload=_squares(case, side, loads, work),
+            assumption="results of neighbouring threads share operands along both sides, as in a matrix product",
+            where=case.locations(loads),
+            changes={"results_per_thread": side * side, "sides": 2},
+            joins=frozenset(("threads",)),
+            no_help="loading operands does not limit",
         )
-    return proposals or refused("too few blocks to give a thread more")
+        for side in _BLOCKS
+        if case.warps / side**2 >= 4 * case.sms and len(work) * side**2 <= _MOST_CODE  # few threads, long code
+    ]
+    return proposals or Refusal("too few blocks to give a thread more")
 
 
-def _read_once(case: Case) -> list[Proposal]:
+def _read_once(case: Case) -> Proposal | None:
     """Keep in registers what a later loop reads again: the loads of a line that read a whole array again."""
     sizes = Counter(round(t.read_footprint_bytes) for t in case.profile.traffic if t.read_footprint_bytes)
     lines: dict[int, list[Site]] = {}
@@ -92,36 +85,30 @@ def _read_once(case: Case) -> list[Proposal]:
             later |= {s.index for group in whole[arrays:] for s in group}
             words += arrays * size / (32 * case.warps) / _WORD
     if not later or words > _MOST_WORDS:
-        return []
-    registers = min(255, case.launch.registers_per_thread + round(words))
-    return [
-        Proposal(
-            title=f"read once, keep {words:.0f} words per thread in registers: {len(later)} loads go",
-            workload=with_launch(dropped(case.workload, later), registers_per_thread=registers),
-            assumption="a thread comes back to the same elements, and their number is known to the compiler",
-            where=case.locations(later),
-            changes={"read_once": sorted(later), "registers_per_thread": registers},
-            no_help="reading again is served by the caches as fast",
-        )
-    ]
+        return None
+    registers = case.registers(words)
+    return Proposal(
+        title=f"read once, keep {words:.0f} words per thread in registers: {len(later)} loads go",
+        workload=with_launch(dropped(case.workload, later), registers_per_thread=registers),
+        assumption="a thread comes back to the same elements, and their number is known to the compiler",
+        where=case.locations(later),
+        changes={"read_once": sorted(later), "registers_per_thread": registers},
+        no_help="reading again is served by the caches as fast",
+    )
 
 
-def _is_product(case: Case, inside: Sequence[int]) -> bool:
+def _is_product(loop: Sequence[Instruction]) -> bool:
     """Return True if a loop adds up results of loaded operands, and stores none of them to shared memory meanwhile."""
-    loaded, computed, sums = set[str](), set[str](), 0
-    for i in (*inside, *inside):
-        x = case.code[i]
-        pointers = {r for o in x.operands if o.kind == "memory" for r in o.registers}
-        if x.opcode == "STS" and computed & set(x.reads) - pointers:
+    computed, sums = set[str](), False
+    for _, x in twice(loop):
+        if x.opcode == "STS" and computed & set(x.reads) - set(pointers(x)):
             return False
         if x.opcode in ("LDS", "LDG"):
-            loaded |= set(x.writes)
             computed -= set(x.writes)
         elif x.kind in ("fp32", "fp64", "half"):
-            sums += x.opcode in ("FFMA", "DFMA", "HFMA2", "FADD", "DADD") and bool(set(x.writes) & set(x.reads))
-            loaded -= set(x.writes)
+            sums |= x.opcode in ("FFMA", "DFMA", "HFMA2", "FADD", "DADD") and not set(x.writes).isdisjoint(x.reads)
             computed |= set(x.writes)
-    return sums > 0 and bool(inside)
+    return sums
 
 
 def _results(case: Case, loads: Mapping[int, Site]) -> tuple[list[Proposal], bool]:
@@ -135,15 +122,15 @@ def _results(case: Case, loads: Mapping[int, Site]) -> tuple[list[Proposal], boo
     only = len(shared) == len(loads)
     if not only and any(case.code[i].opcode == "LDS" for i in loads):
         return [], False  # tiles in shared memory: squares of results
-    once = (address_instructions(case.code) - from_data(case.code, case.executed)) | loads.keys()
-    loop = {i for i in case.inside(case.loops()) if case.executed[i]}
+    once = (case.addresses - case.from_data) | loads.keys()
+    loop = {i for i in case.in_loops if case.executed[i]}
     work = ((loop - once) | (set[int]() if only else shared)) & slowest(case.code)  # the rest is the same for all
     live = _carried(case.code, work, loop) + _TEMPORARY
     proposals = []
     for results in _BLOCKS:
         if len(work) * results > _MOST_CODE or case.profile.grid_blocks < 2 * results:
             continue
-        registers = min(255, case.launch.registers_per_thread + (results - 1) * live)
+        registers = case.registers((results - 1) * live)
         proposals.append(
             Proposal(
                 title=f"{results} results per thread: each operand loaded serves all of them",
@@ -162,14 +149,14 @@ def _carried(code: Sequence[Instruction], work: set[int], loop: set[int]) -> int
     """Count the registers that an iteration's work reads from before it: sums, and values of the thread's own."""
     written, found = set[str](), set[str]()
     for i in sorted(loop):
-        found |= {r for r in code[i].reads if i in work and r[:1] == "R" and r[1:].isdigit()} - written
+        found |= {r for r in code[i].reads if i in work and is_register(r)} - written
         written |= set(code[i].writes)
     return len(found)
 
 
 def _repeated(case: Case, results: int, work: set[int]) -> Workload:
     """Repeat the work of loops: side by side, but one after another where it branches by its data."""
-    own, code = {s.index for s in case.global_sites} - case.inside(case.loops()), case.code
+    own, code = {s.index for s in case.global_sites} - case.in_loops, case.code
 
     def repeats(i: int) -> Repeat:
         return Repeat(results, shares=True) if i in work or i in own else Repeat(1)
@@ -186,10 +173,8 @@ def _repeated(case: Case, results: int, work: set[int]) -> Workload:
     return fewer_blocks(with_segments(case.workload, change), results)
 
 
-def _squares(case: Case, side: int, loads: set[int], work: set[int], once: set[int]) -> Workload | None:
-    """Give a thread a square of results: an operand serves a row or a column of them. None: too few threads remain."""
-    if case.warps / side**2 < 4 * case.machine.chip.sm_count or len(work) * side**2 > _MOST_CODE:
-        return None
+def _squares(case: Case, side: int, loads: set[int], work: set[int]) -> Workload:
+    """Give a thread a square of results: an operand serves a row or a column of them."""
     wide = {s.index: _WIDEST / max(_WORD, s.bytes_per_thread) for s in case.sites}  # of its elements in one access
     smaller = max(1.0, case.profile.warps_per_block / _BLOCK_WARPS)  # a block's square shrinks with its threads
     shared = {s.index for s in case.shared_sites if s.instruction.opcode in ("LDS", "STS")} | loads
@@ -204,27 +189,30 @@ def _squares(case: Case, side: int, loads: set[int], work: set[int], once: set[i
             more = round(math.sqrt(smaller)) if i in fetches else 1
             copies = max(1, math.ceil(side / wide.get(i, 1.0)))
             return Repeat(more * copies, side / copies, side / copies / 2 if i in same else None)
-        return Repeat(1) if i in once or i not in work else Repeat(side * side, shares=True)
+        return Repeat(side * side, shares=True) if i in work else Repeat(1)
 
     joined = joined_threads(case.workload, side * side, repeats)
     if smaller > 1:
         joined = regrouped(joined, _BLOCK_WARPS)
-    registers = min(255, case.launch.registers_per_thread + side * side + 2 * side)
-    tile = case.launch.shared_bytes_per_block * side / math.sqrt(smaller)
+    tile, registers = case.launch.shared_bytes_per_block * side / math.sqrt(smaller), case.registers(side * (side + 2))
     return with_launch(joined, registers_per_thread=registers, shared_bytes_per_block=round(tile))
 
 
 def keep_in_constant(case: Case) -> Answer:
-    """Read small arrays from constant memory, where the address is the same for the whole warp."""
+    """Read small arrays from constant memory, where the address is the same for the whole warp.
+
+    Applies where: loads of one address per warp from an array of at most 64 KB.
+    Overlay: constant loads without address instructions.
+    """
     small = [t for t in case.profile.traffic if 0 < t.read_footprint_bytes <= _CONSTANT_BYTES]
     sites = [
         s for s in case.global_sites
         if s.instruction.opcode == "LDG" and s.threads > 16 * s.requests and s.sectors <= 1.01 * s.requests
     ]  # fmt: skip
     if not sites:
-        return refused("no load has the same address for all threads of a warp")
+        return Refusal("no load has the same address for all threads of a warp")
     if not small:
-        return refused("no array that it reads fits into 64 KB")
+        return Refusal("no array that it reads fits into 64 KB")
     same = same_for_all(case.code)  # of all threads: the uniform datapath loads them, two words at once
     new = {
         s.index: replace(without_waits(s.instruction), opcode=name, kind=kind, text=f"{name} {s.instruction.text}")
@@ -234,25 +222,22 @@ def keep_in_constant(case: Case) -> Answer:
     none = dict.fromkeys(set(case.profile.counts) - {"executed", "threads"}, 0.0)
     constant = with_counts(with_instructions(case.workload, new), dict.fromkeys(new, none))
     unused = freed(case.code, set(new)) | _second_words([s for s in sites if s.index in same])
-    return [
-        Proposal(
-            title=f"constant memory for {', '.join(t.name for t in small)}: {len(sites)} loads are uniform in a warp",
-            workload=dropped(constant, unused),
-            assumption="the arrays do not change while the kernel runs",
-            where=case.locations(new),
-            changes={"constant": sorted(new)},
-            no_help="L1 serves these loads beside the others",
-        )
-    ]
+    return Proposal(
+        title=f"constant memory for {', '.join(t.name for t in small)}: {len(sites)} loads are uniform in a warp",
+        workload=dropped(constant, unused),
+        assumption="the arrays do not change while the kernel runs",
+        where=case.locations(new),
+        changes={"constant": sorted(new)},
+        no_help="L1 serves these loads beside the others",
+    )
 
 
 def _second_words(sites: Sequence[Site]) -> set[int]:
     """Return every second load of neighbouring words of 4 bytes from one pointer."""
     rows: dict[str, list[tuple[int, int]]] = {}
     for s in sites:
-        memory = next((o for o in s.instruction.operands if o.kind == "memory"), None)
-        if memory is not None and s.bytes_per_thread <= _WORD:
-            rows.setdefault(memory.text.partition("+")[0].rstrip("]"), []).append((byte_offset(memory.text), s.index))
+        if s.operand and s.bytes_per_thread <= _WORD:
+            rows.setdefault(s.base, []).append((s.offset, s.index))
     found = set[int]()
     for row in rows.values():
         for (low, first), (high, second) in itertools.pairwise(sorted(row)):
@@ -262,29 +247,29 @@ def _second_words(sites: Sequence[Site]) -> set[int]:
 
 
 def asynchronous_copies(case: Case) -> Answer:
-    """Copy tiles to shared memory asynchronously, two iterations ahead: no registers, no wait for the load."""
-    inside = case.inside(case.loops())
-    pairs = _copies(case.code, sorted(i for i in inside if case.executed[i]))
+    """Copy tiles to shared memory asynchronously, two iterations ahead: no registers, no wait for the load.
+
+    Applies where: a loop loads from global and stores to shared memory.
+    Overlay: no store, no wait for the load; three tiles of shared memory.
+    """
+    pairs = _copies(case.code, sorted(i for i in case.in_loops if case.executed[i]))
     if not pairs:
-        return refused("no loop brings global memory to shared memory")
+        return Refusal("no loop brings global memory to shared memory")
     loads, stores = {a for a, _ in pairs}, {b for _, b in pairs}
-    controls = [c for i in loads if (c := case.code[i].control) is not None]
-    boards = frozenset(c.write_scoreboard for c in controls if c.write_scoreboard is not None)
-    relaxed = {i: without_waits(case.code[i], boards) for i in inside if case.code[i].control is not None}
+    boards = case.boards(loads)
+    relaxed = {i: without_waits(case.code[i], boards) for i in case.in_loops}
     sites = {s.index: s for s in case.sites}
     copied = {a: _copied(sites[a], sites[b]) for a, b in pairs if a in sites and b in sites}
     copies = dropped(with_counts(with_instructions(case.workload, relaxed), copied), stores)
     depth = case.launch.shared_bytes_per_block
-    return [
-        Proposal(
-            title=f"copy tiles asynchronously, two iterations ahead: {len(pairs)} loads no longer waited for",
-            workload=with_launch(copies, shared_bytes_per_block=min(3 * depth, 227 << 10)),
-            assumption="three tiles fit into shared memory; a copy takes no longer than two iterations",
-            where=case.locations(loads),
-            changes={"stages": 3, "shared_bytes_per_block": 3 * depth},
-            no_help="warps wait little for these loads",
-        )
-    ]
+    return Proposal(
+        title=f"copy tiles asynchronously, two iterations ahead: {len(pairs)} loads no longer waited for",
+        workload=with_launch(copies, shared_bytes_per_block=min(3 * depth, 227 << 10)),
+        assumption="three tiles fit into shared memory; a copy takes no longer than two iterations",
+        where=case.locations(loads),
+        changes={"stages": 3, "shared_bytes_per_block": 3 * depth},
+        no_help="warps wait little for these loads",
+    )
 
 
 def _copied(load: Site, store: Site) -> dict[str, float]:
@@ -306,13 +291,10 @@ def _copies(code: Sequence[Instruction], inside: Sequence[int]) -> list[tuple[in
     pairs, loaded = list[tuple[int, int]](), dict[str, int]()
     for i in (*inside, *inside):
         x = code[i]
-        if KINDS[x.kind] == "shared memory" and x.opcode == "STS":
-            for register in x.reads:
-                if register in loaded and (loaded[register], i) not in pairs:
-                    pairs.append((loaded[register], i))
+        if x.opcode == "STS":
+            pairs += [(loaded[r], i) for r in x.reads if r in loaded]
+        for register in x.writes:
+            loaded.pop(register, None)
         if x.opcode == "LDG":
-            loaded.update(dict.fromkeys(x.writes, i))
-        else:
-            for register in x.writes:
-                loaded.pop(register, None)
-    return pairs
+            loaded |= dict.fromkeys(x.writes, i)
+    return list(dict.fromkeys(pairs))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import cache, lru_cache
 from itertools import accumulate
 from typing import Literal
@@ -101,17 +101,13 @@ class _AppendedCode:
             after[k] / before[c.origin] if before[c.origin] else 0.0 for k, c in enumerate(self.copies, self.original)
         ]
         for column, values in profile.counts.items():  # most are zero: few instructions access memory
-            new = [
-                value * after[i] / before[i] if value and before[i] else value  # on no trace: unchanged
-                for i, value in enumerate(values)
-            ]
-            new += [
-                _count(column, copy, profile) * share * _times(column, copy)
-                if copy.becomes or values[copy.origin]
-                else 0.0
-                for copy, share in zip(self.copies, shares, strict=True)
-            ]
-            counts[column] = new
+            # What is on no trace stays as it is.
+            old = [n * after[i] / before[i] if n and before[i] else n for i, n in enumerate(values)]
+            new = [0.0] * len(self.copies)
+            for k, (copy, share) in enumerate(zip(self.copies, shares, strict=True)):
+                if copy.becomes or values[copy.origin]:
+                    new[k] = _count(column, copy, profile) * share * _times(column, copy)
+            counts[column] = old + new
         return counts
 
 
@@ -273,7 +269,15 @@ class Repeat(Struct, frozen=True):
     shares: bool = False
 
 
-def side_by_side(run: Run, repeats: Callable[[int], Repeat], code: Sequence[Instruction]) -> Run:
+Repeats = Callable[[int], Repeat]  # by the number of an instruction
+
+
+def all_but(once: Set[int], copies: int) -> Repeats:
+    """Repeat all instructions but those done once."""
+    return lambda i: Repeat(1 if i in once else copies)
+
+
+def side_by_side(run: Run, repeats: Repeats, code: Sequence[Instruction]) -> Run:
     """Return a run with its instructions repeated side by side, so that the copies hide one another's latency."""
     copies: list[Copy] = []
     for copy in run:
@@ -288,9 +292,7 @@ def side_by_side(run: Run, repeats: Callable[[int], Repeat], code: Sequence[Inst
     return tuple(copies)
 
 
-def joined_iterations(
-    workload: Workload, factor: int, repeats: Callable[[int], Repeat], loops: Callable[[Segment], bool]
-) -> Workload:
+def joined_iterations(workload: Workload, factor: int, repeats: Repeats, loops: Callable[[Segment], bool]) -> Workload:
     """Return the workload with `factor` iterations of these loops done as one; those left over stay as they are."""
     joined = cache(lambda run: side_by_side(run, repeats, workload.code))
 
@@ -303,7 +305,7 @@ def joined_iterations(
     return with_segments(workload, join)
 
 
-def joined_threads(workload: Workload, factor: int, repeats: Callable[[int], Repeat]) -> Workload:
+def joined_threads(workload: Workload, factor: int, repeats: Repeats) -> Workload:
     """Return the workload with the work of `factor` threads done by one: so many fewer blocks."""
     return fewer_blocks(with_runs(workload, lambda run: side_by_side(run, repeats, workload.code)), factor)
 

@@ -9,20 +9,20 @@ from functools import cache
 
 from msgspec import Struct
 
-from warplens.advisor.case import SECTOR_BYTES, Answer, Case, Proposal, Site, refused
+from warplens.advisor.case import SECTOR_BYTES, Answer, Case, Proposal, Refusal, Site
 from warplens.advisor.dataflow import (
     ADDRESS_KINDS,
-    address_instructions,
+    control_flow,
     freed,
-    from_data,
     iterations_at_once,
     loop_condition,
+    pointers,
     same_for_rows,
-)
+    twice,
+)  # fmt: skip
 from warplens.advisor.overlay import with_counts, with_launch
 from warplens.advisor.rewrite import Copy, Run, Trace, as_written, on_average, rewritten
 from warplens.advisor.schedule import Scheduler
-from warplens.program.instruction import byte_offset
 from warplens.workload.profile import Path
 from warplens.workload.workload import Workload
 
@@ -60,41 +60,36 @@ class _Stream(Struct, frozen=True):
         """Return how many neighbouring elements one access loads, where all threads of a row read the same ones."""
         same = all(s.index in rows or s.sectors <= 1.05 * s.requests for s in self.sites)
         many = int(_WIDEST // max(_WORD, *(s.bytes_per_thread for s in self.sites)))
-        registers = {r for s in self.sites for o in s.instruction.operands if o.kind == "memory" for r in o.registers}
+        registers = {r for s in self.sites for r in pointers(s.instruction)}
         return max(1, many) if same and len(registers) <= math.ceil(len(self.sites) / many) else 1
 
 
 def keep_in_shared(case: Case) -> Answer:
-    """Read repeated loads from shared memory, to which a block loads each element once."""
-    inside = case.inside(case.loops())
+    """Read repeated loads from shared memory, to which a block loads each element once.
+
+    Applies where: a block asks twice or more for what passes L1 once.
+    Overlay: loads read a tile in shared memory; a store and two barriers per tile.
+    """
     loads = [s for s in case.global_sites if s.instruction.opcode == "LDG"]
-    most = max((s.executed for s in loads if s.index in inside), default=0.0)
-    often = [s for s in loads if s.index in inside and s.executed > _OFTEN * most]
-    streams = [t for t in _streams(case, often) if t.again >= _WORTH]
+    repeated, rest = ([s for s in loads if (s.index in case.in_loops) is looped] for looped in (True, False))
+    most = max((s.executed for s in repeated), default=0.0)
+    streams = [t for t in _streams(case, [s for s in repeated if s.executed > _OFTEN * most]) if t.again >= _WORTH]
     if streams:
-        return [_tile(case, streams)]
-    straight = _around([s for s in loads if s.index not in inside])
+        return _tile(case, streams)
+    found = [s for s in rest if s.l2_sectors < _MISSED * s.sectors]  # one neighbourhood, with the first of the others
+    straight = _Stream((*[s for s in rest if s not in found][:1], *found))
     if len(straight.sites) > 2 and straight.again >= _WORTH and not case.shared_sites:
         return [_halo(case, straight), _halo(case, straight, by_edges=True)]
-    return refused("no load comes back to what its block has read")
-
-
-def _around(sites: Sequence[Site]) -> _Stream:
-    """Return the loads of one neighbourhood: those that hit in L1, and the first of the others."""
-    found = [s for s in sites if s.l2_sectors < _MISSED * s.sectors]
-    first = [s for s in sites if s not in found][:1]
-    return _Stream(tuple(first + found))
+    return Refusal("no load comes back to what its block has read")
 
 
 def _streams(case: Case, sites: Sequence[Site]) -> list[_Stream]:
     """Group loads whose addresses come from one another: the same register, or one counted up from it."""
     walked, found = dict[str, int](), dict[int, int]()  # the first load of the group of a register, or of a load
     chosen = {s.index for s in sites}
-    for i in (*range(len(case.code)), *range(len(case.code))):  # twice: pointers are carried around loops
-        x = case.code[i]
+    for i, x in twice(case.code):
         if i in chosen:
-            pointer = next(r for o in x.operands if o.kind == "memory" for r in o.registers)
-            found[i] = walked.setdefault(pointer, i)
+            found[i] = walked.setdefault(pointers(x)[0], i)
         counted = next((walked[r] for r in reversed(x.reads) if r in walked), None) if x.kind in ADDRESS_KINDS else None
         for register in x.writes:
             walked.pop(register, None)
@@ -112,13 +107,13 @@ def _tile(case: Case, streams: Sequence[_Stream]) -> Proposal:
     sites = [s for t in streams for s in t.sites]
     threads = int(case.launch.threads_per_block)
     again = min(_Stream(tuple(sites)).again, threads)  # reads of a word that a block loads
-    loads, repeated = {s.index for s in sites}, [s for s in sites if s.index in case.inside(case.loops())]
+    loads, repeated = {s.index for s in sites}, [s for s in sites if s.index in case.in_loops]
     windows = [t for t in streams if any(_needed(s) * s.bytes_per_thread < SECTOR_BYTES for s in t.sites)]
     if windows:
         every, loaded = 1, max(1, round(len(repeated) / again))
         fetch = _windows(case, windows, [t for t in streams if t not in windows])
     else:
-        every = max(1, round(again / max(Counter(_pointer(s) for s in repeated).values())))
+        every = max(1, round(again / max(Counter(s.pointer for s in repeated).values())))
         loaded = max(1, round(every * len(repeated) / again))  # loads of a thread for a tile
         fetch = _squares(min(loads), loaded)
     tiled = _with_l2_traffic(_tiled(case, streams, every, fetch), sites)
@@ -135,22 +130,18 @@ def _tile(case: Case, streams: Sequence[_Stream]) -> Proposal:
 
 def _needed(site: Site) -> float:
     """Return how many elements of a loaded sector a block needs: of one beside others only the first."""
-    memory = next((o for o in site.instruction.operands if o.kind == "memory"), None)
-    offset = abs(byte_offset(memory.text)) if memory is not None else 0
-    beside = 0 < offset < SECTOR_BYTES and site.sectors > 1.05 * site.least_sectors
-    return (offset if beside else SECTOR_BYTES) / max(_WORD, site.bytes_per_thread)
+    return (abs(site.offset) if _is_beside(site) else SECTOR_BYTES) / max(_WORD, site.bytes_per_thread)
 
 
-def _pointer(site: Site) -> str:
-    return next((r for o in site.instruction.operands if o.kind == "memory" for r in o.registers), "")
+def _is_beside(site: Site) -> bool:
+    """Return True if an access is to elements a little beside the thread's own."""
+    return 0 < abs(site.offset) < SECTOR_BYTES and site.sectors > 1.05 * site.least_sectors
 
 
 def _copies(case: Case, sites: Sequence[Site]) -> tuple[Site, ...]:
     """Return the copies of these loads in a first or last iteration that an earlier remedy has appended."""
     offsets, chosen = {s.instruction.offset for s in sites}, {s.index for s in sites}
-    appended = len({x.offset for x in case.code}) < len(case.code)
-    others = case.global_sites if appended else []
-    return tuple(s for s in others if s.instruction.offset in offsets and s.index not in chosen)
+    return tuple(s for s in case.global_sites if s.instruction.offset in offsets and s.index not in chosen)
 
 
 def _squares(first: int, loads: int) -> Fetch:
@@ -169,7 +160,7 @@ def _windows(case: Case, windows: Sequence[_Stream], others: Sequence[_Stream]) 
 
     Data that are the same for all threads are loaded beside them, by as many threads as they have elements.
     """
-    loop = max(case.loops(), key=lambda s: sum(x.index in case.inside([s]) for t in windows for x in t.sites))
+    loop = max(case.loops, key=lambda s: sum(x.index in case.inside([s]) for t in windows for x in t.sites))
     at_once, threads = iterations_at_once(case.code, loop), case.launch.threads_per_block
     first = min(s.index for t in windows for s in t.sites)
     barrier, number = Copy(first, becomes="BAR"), Copy(first, _CHAIN_STALL, False, becomes="IMAD")
@@ -243,12 +234,12 @@ def _fetches(fetch: Fetch, times: int) -> list[tuple[Run, int]]:
 
 def _superfluous(case: Case, loads: set[int], iterations: int) -> set[int]:
     """Return the address instructions that go: the size of a tile is known to the compiler."""
-    conditions = {i for s in case.loops() for i in loop_condition(case.code, s)}
-    data = from_data(case.code, case.executed)
-    superfluous = {i for i in address_instructions(case.code) if case.code[i].kind not in ("exit", "barrier", "branch")}
-    if any(case.executed[i] for i in conditions & data):
+    conditions = {i for s in case.loops for i in loop_condition(case.code, s)}
+    superfluous = case.addresses - control_flow(case.code)
+    if any(case.executed[i] for i in conditions & case.from_data):
         return {i for i in superfluous if "X" in case.code[i].modifiers}  # a search, not a walk: only upper halves go
-    superfluous = (superfluous - data - conditions) if iterations > _UNROLLED else (superfluous - data) | conditions
+    superfluous = superfluous - case.from_data
+    superfluous = superfluous - conditions if iterations > _UNROLLED else superfluous | conditions
     return superfluous | freed(case.code, loads)
 
 
@@ -274,14 +265,12 @@ def _sides(stream: _Stream) -> list[float]:
 
     Loads a little beside the thread's own element lie in the rows of the tile; other pointers lead to rows beyond it.
     """
-    beside, rows = dict[int, float](), dict[str, float]()
+    beside, rows = dict[bool, float](), dict[str, float]()
     for s in stream.sites:
-        offset = next((byte_offset(o.text) for o in s.instruction.operands if o.kind == "memory"), 0)
-        if 0 < abs(offset) < SECTOR_BYTES and s.sectors > 1.05 * s.least_sectors:
-            sign = int(math.copysign(1, offset))
-            beside[sign] = max(beside.get(sign, 0.0), min(1.0, s.l2_sectors / s.requests))
+        if _is_beside(s):
+            beside[s.offset > 0] = max(beside.get(s.offset > 0, 0.0), min(1.0, s.l2_sectors / s.requests))
         else:
-            rows[_pointer(s)] = max(rows.get(_pointer(s), 0.0), s.l2_sectors / s.sectors)
+            rows[s.pointer] = max(rows.get(s.pointer, 0.0), s.l2_sectors / s.sectors)
     few = [share for share in rows.values() if 0 < share < _MISSED]
     beyond = max(0, len(rows) - 1)  # one of the rows is the thread's own
     return [*beside.values(), *(min(few, default=0.0),) * beyond]
@@ -294,7 +283,7 @@ def _halo(case: Case, stream: _Stream, *, by_edges: bool = False) -> Proposal:
     elements = sum(s.l2_sectors * _needed(s) for s in stream.sites) / case.profile.grid_blocks
     shares = _sides(stream)
     each = 1 + sum(shares) if by_edges else max(1.0, elements / threads) + _PARTLY  # elements of a thread
-    first, number = min(loads), max((i for i in address_instructions(case.code) if i < max(loads)), default=min(loads))
+    first, number = min(loads), max((i for i in case.addresses if i < max(loads)), default=min(loads))
     step = Copy(number, _CHAIN_STALL, False, becomes="IMAD")
     fetch = (*(step,) * _ELEMENT_ONCE, Copy(first), Copy(first, becomes="STS"))
     start, barrier = (step,) * (_SIDE * len(shares) if by_edges else _TILE_ONCE), Copy(first, becomes="BAR")

@@ -27,7 +27,6 @@ from warplens.machine import Machine
 from warplens.report.terminal import headline
 from warplens.workload import Workload
 
-_CHECK_KEYS = {"gpu": "machine", "tolerance": "tolerance_fraction"}  # JSON's, of what `gate` returns
 _MACHINE_KEY = "machine"  # of --set; gpu is its synonym, as of the option
 
 
@@ -200,6 +199,5 @@ def check(args: argparse.Namespace) -> int:
     lines = [f"ok: {head}: {seconds(found.seconds)} by {found.model}{not_ours}, limited by {found.bound}"]
     lines = [f"too slow: {head}: {reason}{not_ours}" for reason in found.reasons] or lines
     lines += [f"note: {printable(note)}" for note in found.notes]
-    answer = {_CHECK_KEYS.get(key, key): value for key, value in fields(found).items()}
-    show(args, {"passed": found.passed, **answer, "why_not_ours": why}, lines)
+    show(args, {"passed": found.passed, **fields(found), "why_not_ours": why}, lines)
     return 0 if found.passed else 1

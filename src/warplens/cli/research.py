@@ -29,8 +29,8 @@ from warplens.papers.validation.stalls import validate_stalls
 from warplens.papers.validation.tuning import validate_tuning
 from warplens.program.toolchain import prefer_wheels
 from warplens.report import side_by_side
-from warplens.tuner import engines, timing
-from warplens.tuner.run import run as run_sweep
+from warplens.tuner import run as runner
+from warplens.tuner import timing
 from warplens.tuner.spec import load_sweep
 from warplens.tuner.tune import tune as tune_space
 
@@ -102,7 +102,7 @@ def _mixes(args: argparse.Namespace, machine: Machine) -> None:
 def _tuning(args: argparse.Namespace, machine: Machine) -> None:
     with stages() as watch:
         found = validate_tuning(
-            machine.id, args.tuning, cache=str(default_folder()), engine=engines.processes(args.processes), watch=watch
+            machine.id, args.tuning, cache=str(default_folder()), engine=runner.processes(args.processes), watch=watch
         )
     show(args, {"machine": machine.id, "tuning": found}, ladders.tuning(found, machine))
 
@@ -166,9 +166,9 @@ def sweep(args: argparse.Namespace) -> int:
     refuse((args.engine == "dask") != bool(args.scheduler), "--engine dask and --scheduler ADDRESS go together")
     if args.workers is not None and (args.workers < 1 or args.engine == "dask"):
         raise WarplensError("--workers takes a whole number from 1 on, and is for processes")
-    engine = engines.dask(args.scheduler) if args.engine == "dask" else engines.processes(args.workers)
+    engine = runner.dask(args.scheduler) if args.engine == "dask" else runner.processes(args.workers)
     with counting("sweeping") as watch:
-        outcome = run_sweep(sweep, folder, engine, cache=_cache(args), watch=watch, restart=args.restart)
+        outcome = runner.run(sweep, folder, engine, cache=_cache(args), watch=watch, restart=args.restart)
     show(args, outcome, side_by_side.outcome(outcome))
     return 1 if outcome.failed == outcome.points else 0  # nothing came of it
 
@@ -179,13 +179,13 @@ def tune(args: argparse.Namespace) -> int:
     machine = api.load_machine(args.machine or sweep.gpus[0])
     refuse(args.top < 1, f"--top takes a whole number from 1 on, not {args.top}")
     measure = timing.on_gpu(machine) if args.measure else None  # no GPU: said before anything is compiled
-    engine = engines.processes(args.workers)
+    engine = runner.processes(args.workers)
     share = None if args.share is None else parse_share(args.share)
     with stages() as watch:
         found = tune_space(
             sweep, machine, model=args.model, share=share, cache=Cache(_cache(args)), engine=engine, watch=watch
         )
-    timed = timing.measure(sweep, found, measure, args.top) if measure else []
-    answer = {"machine" if key == "gpu" else key: value for key, value in fields(found).items()}
-    show(args, {**answer, "measured": timed}, side_by_side.tuned(found, timed, args.top))
+    timed = timing.measure(sweep, found.candidates, measure, args.top) if measure else []
+    as_fast = found.as_fast({m.candidate.number: m.seconds for m in timed})
+    show(args, {**fields(found), "as_fast": as_fast, "measured": timed}, side_by_side.tuned(found, timed, args.top))
     return 0

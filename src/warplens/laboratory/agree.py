@@ -53,13 +53,13 @@ class Pair(Struct, frozen=True):
 
     @property
     def percent(self) -> float:
-        """How much larger the first is than the second, in percent of the smaller one: in either order."""
+        """Excess of the first over the second, in percent of the smaller one."""
         least = min(abs(self.first), abs(self.second))
         return 100 * (self.first - self.second) / least if least else 0.0 if self.first == self.second else 100.0
 
     @property
     def agrees(self) -> bool:
-        """Whether what was promised holds."""
+        """True if the promise is kept."""
         return self.promised_percent is None or abs(self.percent) <= self.promised_percent
 
     @property
@@ -79,7 +79,7 @@ def agree(first: dict[str, float], second: dict[str, float]) -> list[Pair]:
 
 
 def plain(samples: Samples) -> dict[str, float]:
-    """Return the numbers of a run by their keys; the members of a list by their place and how many there are."""
+    """Return the numbers of a run by their keys; the members of a list by their number and how many there are."""
     found = dict[str, float]()
     for one in numbers(samples):
         if isinstance(one.value, list):
@@ -99,10 +99,10 @@ def agree_files(first: Path, second: Path) -> tuple[list[Pair], list[str]]:
     pairs = agree(*found)
     if not pairs:
         raise WarplensError(f"{first} and {second} have no number in common: was one of them measured with --only?")
-    return pairs, list(_apart(first, second, *found))
+    return pairs, list(_differences(first, second, *found))
 
 
-def _apart(first: Path, second: Path, *found: dict[str, float]) -> Iterator[str]:
+def _differences(first: Path, second: Path, *found: dict[str, float]) -> Iterator[str]:
     """Say in a line each which numbers one journal alone has, and which lists are not as long in both."""
     keys, others = (
         dict.fromkeys(_LISTED.sub("", key) for key in own if key not in other) for own, other in (found, found[::-1])

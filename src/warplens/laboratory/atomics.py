@@ -28,7 +28,7 @@ ADDRESSES = 20  # where they lie, in each repetition: which parts of L2 they fal
 
 
 def atomic_kernel(kind: str) -> Kernel:
-    """Atomic additions of zero to global memory. `atom` returns the old value, the next index; `red` does not.
+    """Return the kernel of atomic additions of zero to global memory; `atom` returns the old value, the next index.
 
     A thread's word: block * a + its index / 32 * b + lane * c, of which the bits of `trips` are kept. Trips
     of four are counted for `size` cycles.
@@ -89,7 +89,7 @@ def entries() -> list[Entry]:
 
 
 def measure_atomics(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Atomic additions for a time and twice that: every thread its own word, a word per warp, one of all, some bins."""
+    """Measure atomic additions for a time and twice that: a word per thread, per warp, one of all, some bins."""
     patterns = {"spread": (1024, 32, 1), "per warp": (1024, 32, 0), "per SM": (1024, 0, 0), "one": (0, 0, 0)}
     patterns |= {f"bins {bins}": (7919, 104729, CHAIN_STRIDE) for bins in _BINS}
     lab.zeros()
@@ -98,11 +98,11 @@ def measure_atomics(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[S
             lab.fill(1 << 20, 0, 0, 4)
             words = int(name.removeprefix("bins ")) if name.startswith("bins") else 1 << 20
             for warps in (1, 4, 16, 32):
-                place = lab.place(kernel.name, warps)
-                blocks = place.blocks_per_sm * lab.facts.sm_count
+                resident = lab.residency(kernel.name, warps)
+                blocks = resident.blocks_per_sm * lab.facts.sm_count
                 given = {"a": a, "b": b, "c": c, "trips": words - 1, "size": _ATOMICS_CYCLES}
-                probe = stamps.reduce(lab.stamped(kernel.name, blocks, place.threads, place.shared, **given))
-                trips = probe["count"] / (place.blocks_per_sm * place.threads / 32 * probe["sms"])
+                probe = stamps.reduce(lab.stamped(kernel.name, blocks, resident.threads, resident.shared, **given))
+                trips = probe["count"] / (resident.blocks_per_sm * resident.threads / 32 * probe["sms"])
                 size = int(_ATOMICS_CYCLES * min(_ATOMICS_LONGER, max(1.0, _ATOMICS_TRIPS / max(trips, 0.1))))
                 point = {"kernel": kernel.name, "pattern": name, "warps": warps, "cycles": size, **kernel.facts}
                 for repetition in range((_REPEATED if size == _ATOMICS_CYCLES else 2) * effort.repetitions):
@@ -111,13 +111,13 @@ def measure_atomics(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[S
                     lab.fill(1 << 20, 0, 0, 4, offset=given["offset"])
                     for suffix, longer in (("_n", 1), ("_2n", 2)):
                         given["size"] = size * longer
-                        made = lab.sample(kernel.name, blocks, place.threads, place.shared, **given)
-                        values |= {**timed(made, suffix), f"count{suffix}": made["count"]}
+                        sample = lab.sample(kernel.name, blocks, resident.threads, resident.shared, **given)
+                        values |= {**timed(sample, suffix), f"count{suffix}": sample["count"]}
                     yield {**point, "repetition": repetition}, values
 
 
 def measure_additions(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Additions to so many lines that all share, each alone in its sector, in many places."""
+    """Measure additions to so many lines that all share, each alone in its sector, in many places."""
     for kernel in entry.kernels:
         for lines in LINES:
             lanes, words = (1 if lines < 64 else 8), (1 if lines == 1 else 32 * lines)
@@ -135,8 +135,8 @@ def measure_additions(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator
 def _at_addresses(lab: Laboratory, repetition: int, **given: Any) -> dict[str, list[int]]:
     """Return the nanoseconds of additions in many places, N and 2N of them."""
     taken = []
-    for place in range(repetition * ADDRESSES, (repetition + 1) * ADDRESSES):
-        taken.append(twice(lab, offset=place * ELSEWHERE_BYTES % (lab.data_bytes - GIB), **given))
+    for n in range(repetition * ADDRESSES, (repetition + 1) * ADDRESSES):
+        taken.append(twice(lab, offset=n * ELSEWHERE_BYTES % (lab.data_bytes - GIB), **given))
     return {
         key: [round(1e9 * one[f"seconds_{end}"]) for one in taken]
         for key, end in (("nanoseconds_n", "n"), ("nanoseconds_2n", "2n"))
@@ -147,7 +147,7 @@ _GOOD = 0.9  # of the places where words may lie: which parts of L2 they fall in
 
 
 def derive_atomics(samples: Samples) -> Iterator[Number]:
-    """Atomic additions to global memory by pattern, with a result and without.
+    """Derive atomic additions to global memory by pattern, with a result and without.
 
     All warps are at work while they count: the last ones to end would have the memory for themselves. What is
     on its way in the queues is the same after twice the time.
@@ -180,7 +180,7 @@ def derive_atomics(samples: Samples) -> Iterator[Number]:
 
 
 def derive_additions(samples: Samples) -> Iterator[Number]:
-    """Atomic additions per cycle and SM, each alone in its sector, when all go to so many lines."""
+    """Derive atomic additions per cycle and SM, each alone in its sector, when all go to so many lines."""
     clock, sms = samples.head["reference_ghz"] * 1e9, samples.head["facts"]["attributes"]["sm_count"]
 
     def rate(point: Point, values: dict[str, Any]) -> float:

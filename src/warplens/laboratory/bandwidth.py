@@ -36,16 +36,16 @@ def bandwidth_kernel(reads: int, writes: int, width: int = 16, stride: int = 1, 
     """
     name, words = f"bandwidth_r{reads}_w{writes}_b{width}" + (f"_s{stride}" if stride > 1 else ""), width // 4
     name += "_once" if once else ""
-    apart, slice_, group = width * stride, *((1, 1) if once else (SLICE, _GROUP))
+    pitch, slice_, group = width * stride, *((1, 1) if once else (SLICE, _GROUP))
     each = "UNROLL" if once else '_Pragma("unroll 1")'
-    at = f"at + (u64)i * blockDim.x * {apart}"
+    at = f"at + (u64)i * blockDim.x * {pitch}"
     fold = " ".join(f"sum ^= v[i][{n}];" for n in range(words))
     text = f"""\
 KERNEL({name}, 256) {{
   u32 sum = 0, v[{group}][{words}];
   UNROLL for (int i = 0; i < {group}; i++) UNROLL for (int n = 0; n < {words}; n++) v[i][n] = trips + n;
-  char *at = data + ((u64)blockIdx.x * blockDim.x * {slice_} + threadIdx.x) * {apart};
-  u64 next = (u64){group} * blockDim.x * {apart} - size * {reads + writes};
+  char *at = data + ((u64)blockIdx.x * blockDim.x * {slice_} + threadIdx.x) * {pitch};
+  u64 next = (u64){group} * blockDim.x * {pitch} - size * {reads + writes};
   _Pragma("unroll 1") for (u32 half = 0; half < {slice_ // group}; half++, at += next) {{
     {each} for (u32 j = 0; j < {reads}; j++, at += size) {{
       UNROLL for (int i = 0; i < {group}; i++) {access(width, at, False)}
@@ -64,7 +64,7 @@ KERNEL({name}, 256) {{
 
 
 def resident_kernel(level: str, width: int = 16, store: bool = False, stride: int = 1) -> Kernel:
-    """Independent loads or stores of the same lines over and over: bandwidth of the caches.
+    """Return the kernel of independent loads or stores of the same lines over and over: bandwidth of the caches.
 
     Blocks have 1024 threads, `stride` elements of `width` bytes apart, and make `trips` trips of 8 accesses each, 4 of
     16 bytes; what is added to the block's beginning, blockIdx.x * a, stands in the instructions. With strides the
@@ -136,7 +136,7 @@ def _streamed(lab: Laboratory, name: str, size: int, piece: int) -> dict[str, fl
 
 
 def measure_copy(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """The driver's own copy within the GPU's memory, to compare with; counted both ways."""
+    """Measure the driver's own copy within the GPU's memory, to compare with; counted both ways."""
     size = min(2 * GIB, (lab.data_bytes - GIB) // 2)
     lab.gpu.copy(lab.data + size, lab.data, size)
     for repetition in range(effort.repetitions):
@@ -176,18 +176,18 @@ def _overwritten(lab: Laboratory, name: str, size: int, blocks: int) -> dict[str
 
 
 def measure_caches(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Loads and stores of the same lines over and over: T and 2T trips, all SMs and one."""
+    """Measure loads and stores of the same lines over and over: T and 2T trips, all SMs and one."""
     where = entry.parameters["where"]
     for kernel in entry.kernels:
         reach = kernel.facts["reach"]
         for warps in (32, lab.facts.warps_per_sm_max):
             try:
-                place = lab.place(kernel.name, warps, limit=where != "l1")
+                resident = lab.residency(kernel.name, warps, limit=where != "l1")
             except Unfit:
                 continue
             if where == "l1":
                 lab.gpu.carve_out(lab.function(kernel.name), 0)
-            each = reach * place.blocks_per_sm
+            each = reach * resident.blocks_per_sm
             if (
                 each > _FIRST_LEVEL_BYTES
                 if where == "l1"
@@ -195,43 +195,43 @@ def measure_caches(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sa
             ):
                 continue
             given = {"a": reach, "c": 0x7FC12345}
-            trips = max(8, trips_for(lab, kernel.name, place, **given))
+            trips = max(8, trips_for(lab, kernel.name, resident, **given))
             for sms in (lab.facts.sm_count, 1):
-                if sms == 1 and place.blocks_per_sm > 1:  # not all blocks would be on an SM of their own
+                if sms == 1 and resident.blocks_per_sm > 1:  # not all blocks would be on an SM of their own
                     continue
                 point = {"where": where, "warps": warps, "sms": sms, "trips": trips, **kernel.facts}
-                blocks = place.blocks_per_sm * lab.facts.sm_count
+                blocks = resident.blocks_per_sm * lab.facts.sm_count
                 for repetition in range((2 if sms == 1 else 1) * effort.repetitions):
                     values: dict[str, float] = {}
                     given["size"] = some_sm(lab, repetition) + 1 if sms == 1 else 0
-                    for suffix, turns in (("_n", trips), ("_2n", 2 * trips)):
-                        made = lab.sample(kernel.name, blocks, place.threads, place.shared, trips=turns, **given)
-                        values |= {**kept(made, suffix), f"mean_span_cycles{suffix}": made["mean_span_cycles"]}
+                    for suffix, n in (("_n", trips), ("_2n", 2 * trips)):
+                        sample = lab.sample(kernel.name, blocks, resident.threads, resident.shared, trips=n, **given)
+                        values |= {**kept(sample, suffix), f"mean_span_cycles{suffix}": sample["mean_span_cycles"]}
                     yield {**point, "repetition": repetition}, values
     lab.forget()
 
 
 def entries() -> list[Entry]:
-    """Bytes per second by level, width, stride and mix of loads and stores."""
+    """Return the measurements of bytes per second by level, width, stride and mix of loads and stores."""
     shapes = [(1, 0, w) for w in (4, 8, 16)] + [(0, 1, w) for w in (4, 8, 16)]
     shapes += [(1, 1, 4), (1, 1, 8), (1, 1, 16), (2, 1, 16), (3, 1, 16), (1, 2, 16), (1, 3, 16)]
-    made = [
+    found = [
         Entry(f"bandwidth.dram.r{r}w{w}.b{b}", (bandwidth_kernel(r, w, b),), measure_dram,
               "DRAM bandwidth: reads, writes and mixes", weight=0.3)
         for r, w, b in shapes
     ]  # fmt: skip
-    made += [
+    found += [
         Entry(f"bandwidth.dram.r{r}w{w}.b16.once", (bandwidth_kernel(r, w, once=True),),
               measure_dram, "DRAM bandwidth: one access of a thread to each array", weight=0.3)
         for r, w in ((1, 0), (3, 1), (2, 1), (1, 1), (1, 2), (1, 3), (0, 1))
     ]  # fmt: skip
-    made += [
+    found += [
         Entry(f"bandwidth.dram.s{s}", (bandwidth_kernel(1, 0, 4, s),), measure_dram,
               "DRAM bandwidth of 4-byte reads, every s-th word: every sector from 8 on fewer", weight=0.3)
         for s in (8, 16, 32, 64)
     ]  # fmt: skip
-    made.append(Entry("bandwidth.dram.copy", (), measure_copy, "the driver's own copy", weight=0.2))
-    made.append(
+    found.append(Entry("bandwidth.dram.copy", (), measure_copy, "the driver's own copy", weight=0.2))
+    found.append(
         Entry("bandwidth.l2.written_back", (bandwidth_kernel(0, 1, 16),), measure_written_back,
               "stores over and over the same bytes, by footprint", quick=False)
     )  # fmt: skip
@@ -241,24 +241,24 @@ def entries() -> list[Entry]:
         strides = (2, 4, 8, 16, 32) + ((3, 5, 9, 17, 33) if where == "l1" else ())
         strided = tuple(resident_kernel(where, 4, stride=s) for s in strides)
         for name, kernels in (("width", widths), ("stride", strided)):
-            made.append(
+            found.append(
                 Entry(f"bandwidth.{where}.{name}", kernels, measure_caches,
                       f"{where.upper()} bandwidth by {name}", {"where": where}, weight=0.7)
             )  # fmt: skip
     stores = tuple(resident_kernel("l2", b, store=True) for b in (4, 8, 16))
     stores += tuple(resident_kernel("l2", 4, store=True, stride=s) for s in (2, 8, 32))
-    made.append(
+    found.append(
         Entry("bandwidth.l2.store", stores, measure_caches, "L2 bandwidth of stores", {"where": "l2"},
               weight=0.5)
     )  # fmt: skip
-    return made
+    return found
 
 
 LOWERED = ", in cycles of a clock that the GPU lowered for it"  # where nothing else was measured
 
 
 def derive_dram(samples: Samples) -> Iterator[Number]:
-    """DRAM bandwidth of reads, writes and mixes; the best of reads is what is sustained."""
+    """Derive DRAM bandwidth of reads, writes and mixes; the best of reads is what is sustained."""
     best: tuple[float, str, Reading] | None = None
     for entry in samples.entries:
         if not entry.startswith("bandwidth.dram.r"):
@@ -287,13 +287,13 @@ def derive_dram(samples: Samples) -> Iterator[Number]:
 
 
 def derive_caches(samples: Samples) -> Iterator[Number]:
-    """Bandwidth of L1 and L2: loads by width and stride, stores; all SMs and one. Useful bytes count."""
+    """Derive bandwidth of L1 and L2: loads by width and stride, stores; all SMs and one. Useful bytes count."""
     clock, sms = samples.head["reference_ghz"] * 1e9, samples.head["facts"]["attributes"]["sm_count"]
 
     def rate(point: dict[str, Any], values: dict[str, Any]) -> float:
         span = values["mean_span_cycles_2n"] - values["mean_span_cycles_n"]
-        made = point["trips"] * point.get("accesses", 8) * point["warps"]
-        return float(made * LANES * point["width"] / span)
+        loads = point["trips"] * point.get("accesses", 8) * point["warps"]
+        return float(loads * LANES * point["width"] / span)
 
     for level in ("l1", "l2"):
         for entry in (f"bandwidth.{level}.width", f"bandwidth.{level}.stride", f"bandwidth.{level}.store"):

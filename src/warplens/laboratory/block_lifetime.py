@@ -17,7 +17,7 @@ from warplens.laboratory.samples import Number, Samples, digits
 from warplens.laboratory.source import SCOPE, Expectation, Kernel
 
 KEPT_SMS = 4  # whose warps keep all clocks in `life`: what the others write would be traffic of its own
-TURNS = 4  # of a trip, each a load
+LOADS = 4  # of a trip, each a load
 _LOAD = 'asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"({}) : "l"({}));'
 _STORE = 'asm volatile("st.global.cg.u32 [%0], %1;" :: "l"({}), "r"({}) : "memory");'
 # The clock once a value is there.
@@ -28,7 +28,7 @@ _WHEN = (
 
 
 def life_kernel(loads: int, stores: int) -> Kernel:
-    """Blocks that load one or two words per thread, wait, store one or do not, and end.
+    """Return the kernel of blocks that load one or two words per thread, wait, store one or do not, and end.
 
     size: bytes from array to array. The warps of eight SMs leave when they start, their SM and their place on it
     (count), before they load. Those of four of them also leave when the loads were asked for (start_ns) and had come
@@ -57,8 +57,8 @@ KERNEL({name}, 1024) {{
     return Kernel(name, text, Expectation(expect, 120, True, loop=False), facts=facts)
 
 
-def turns_kernel(stores: int) -> Kernel:
-    """Warps that load a word per thread and wait for it, turn by turn; of four turns so many store what came.
+def loads_kernel(stores: int) -> Kernel:
+    """Return the kernel of warps that load a word per thread and wait for it; of four iterations so many store it.
 
     trips: of four turns; size: bytes from the array that is read to the one that is written. Counted are the cycles
     that loads took.
@@ -72,7 +72,7 @@ KERNEL({name}, 256) {{
   char *at = data + (blockIdx.x * (u64)256 + threadIdx.x) * 4;
   START_TOGETHER
   _Pragma("unroll 1") for (u32 turn = 0; turn < trips; turn++)
-    UNROLL for (int k = 0; k < {TURNS}; k++, at += pitch) {{
+    UNROLL for (int k = 0; k < {LOADS}; k++, at += pitch) {{
       u32 v, asked = clock32(), came = 0;
       {_LOAD.format("v", "at")}
       {_WHEN.format("came", "v")}
@@ -83,12 +83,12 @@ KERNEL({name}, 256) {{
   record(records, c0, c1, waited);
 }}
 """
-    expect = {rf"LDG\.E{SCOPE}": TURNS, **({rf"STG\.E{SCOPE}": stores} if stores else {})}
+    expect = {rf"LDG\.E{SCOPE}": LOADS, **({rf"STG\.E{SCOPE}": stores} if stores else {})}
     return Kernel(name, text, Expectation(expect, 90), facts={"stores": stores})
 
 
 def together_kernel() -> Kernel:
-    """One block on each SM reads the same 64 KiB past L1 over and over, its own or that of its pair of SMs.
+    """Return the kernel of a block per SM that reads 64 KiB past L1 over and over, its own or those of its pair of SMs.
 
     a: 0 all read their own, 1 every other pair reads the same, 2 all pairs do. b: 0, which the compiler does not know.
     """
@@ -116,14 +116,14 @@ KERNEL(together, 512) {
 
 _ARRAY_BYTES = 512 * MIB  # from array to array
 _WARPS = 3 << 17  # in all, 128 bytes each: 48 MiB
-_TURNS = 128  # and twice as many
+_ITERATIONS = 128  # and twice as many
 _TOGETHER_CYCLES = 400_000
 _CLOCK = 1 << 32
 PARTS = (1, 2, 4, 8, 16)  # of the warps of a block: as many wait alike
 
 
 def measure_blocks(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Short blocks, many times as many as fit: what loads take, the longest of a block, how long its place is empty."""
+    """Measure many short blocks: latency of their loads, the longest of a block, how long its slot is empty."""
     if lab.data_bytes < 4 * _ARRAY_BYTES:
         return
     for kernel in entry.kernels:
@@ -155,12 +155,12 @@ def lifetimes(table: np.ndarray[Any, Any]) -> dict[str, float]:
     ordered = np.sort(latency, axis=None)
     rank = np.arange(len(ordered) + 1) / len(ordered)
     warps = table.shape[1]
-    drawn = {
+    expected = {
         f"drawn_{part}": float((np.diff(rank ** (warps / part)) * ordered).sum()) for part in PARTS if part <= warps
     }
     first = whole[:, :1, 0]  # any warp's start: from there forward and back
     block = ((came - first) % _CLOCK).max(axis=1) - _signed(start - first).min(axis=1)
-    found = {"latency": latency.mean(), "longest": latency.max(axis=1).mean(), **drawn, "block": block.mean()}
+    found = {"latency": latency.mean(), "longest": latency.max(axis=1).mean(), **expected, "block": block.mean()}
     found |= {"period": _period(table[table[:, 0, 4] >= KEPT_SMS])}
     return {"warps_seen": float(latency.size), **{key: round(float(value), 2) for key, value in found.items()}}
 
@@ -180,58 +180,60 @@ def _period(table: np.ndarray[Any, Any]) -> float:
     return float(_signed(np.diff(start[order]))[same].mean()) if same.any() else 0.0
 
 
-def measure_turns(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Loads of all warps turn by turn, some of them followed by a store, N and 2N turns, by blocks per SM."""
+def measure_loads(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Measure loads of all warps in iterations, some followed by a store, N and 2N of them, by blocks per SM."""
     for kernel in entry.kernels:
         for blocks in entry.parameters["blocks"]:
             try:
-                place = lab.place(kernel.name, 8 * blocks, threads=256)
+                resident = lab.residency(kernel.name, 8 * blocks, threads=256)
             except Unfit:
                 continue
-            grid = place.blocks_per_sm * lab.facts.sm_count
-            if lab.data_bytes < 2 * _ARRAY_BYTES or 2 * _TURNS * grid * 1024 > _ARRAY_BYTES:
+            grid = resident.blocks_per_sm * lab.facts.sm_count
+            if lab.data_bytes < 2 * _ARRAY_BYTES or 2 * _ITERATIONS * grid * 1024 > _ARRAY_BYTES:
                 continue
             for repetition in range(effort.repetitions):
                 values: dict[str, float] = {}
-                for suffix, trips in (("_n", _TURNS // TURNS), ("_2n", 2 * _TURNS // TURNS)):
+                for suffix, trips in (("_n", _ITERATIONS // LOADS), ("_2n", 2 * _ITERATIONS // LOADS)):
                     lab.flush()
-                    made = lab.sample(kernel.name, grid, 256, place.shared, trips=trips, size=_ARRAY_BYTES)
-                    values |= {**kept(made, suffix), f"mean_span_cycles{suffix}": round(made["mean_span_cycles"], 2),
-                               f"waited_cycles{suffix}": made["count"]}  # fmt: skip
-                point = {"warps": 8 * blocks, "blocks": grid, "turns": _TURNS, **kernel.facts}
+                    sample = lab.sample(kernel.name, grid, 256, resident.shared, trips=trips, size=_ARRAY_BYTES)
+                    values |= {
+                        **kept(sample, suffix), f"waited_cycles{suffix}": sample["count"],
+                        f"mean_span_cycles{suffix}": round(sample["mean_span_cycles"], 2),
+                    }  # fmt: skip
+                point = {"warps": 8 * blocks, "blocks": grid, "turns": _ITERATIONS, **kernel.facts}
                 yield {**point, "repetition": repetition}, values
     lab.forget()
 
 
 def measure_read_together(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """All SMs read from L2 what each has for itself, what every other pair has together, what all pairs have."""
+    """Measure reads of L2 by all SMs: each its own data, every other pair the same, all pairs the same."""
     kernel, sms = entry.kernels[0], lab.facts.sm_count
     lab.touch(4 * sms * kernel.facts["bytes"])
-    place = lab.place(kernel.name, 16)
+    resident = lab.residency(kernel.name, 16)
     for pairs in (0, 1, 2):
         for repetition in range(2 * effort.repetitions):
-            take = partial(_by_pairs, lab, kernel.name, place.shared, pairs)
+            take = partial(_by_pairs, lab, kernel.name, resident.shared, pairs)
             yield {"pairs": pairs, **kernel.facts, "repetition": repetition}, lab.steady(take)
 
 
 def _by_pairs(lab: Laboratory, name: str, shared: int, pairs: int) -> dict[str, float]:
     records = lab.stamped(name, lab.facts.sm_count, 512, shared, size=_TOGETHER_CYCLES, a=pairs, c=NEVER)
-    made, c = stamps.reduce(records), stamps.columns(records)
+    sample, c = stamps.reduce(records), stamps.columns(records)
     rate = c["count"] / np.maximum(c["end"] - c["start"], 1)  # trips per cycle
     first = c["sm"] // 2 % 2 == 0
     return {
         "even_pairs": round(float(rate[first].mean()), 9), "odd_pairs": round(float(rate[~first].mean()), 9),
-        "share": round(float(first.mean()), 6), "span_ns": made["span_ns"], "ghz": made["ghz"],
+        "share": round(float(first.mean()), 6), "span_ns": sample["span_ns"], "ghz": sample["ghz"],
     }  # fmt: skip
 
 
 def entries() -> list[Entry]:
-    """Short blocks, reads among writes, long code in several warps, pairs of SMs that read the same."""
+    """Return the measurements of short blocks, reads among writes, pairs of SMs that read the same."""
     shapes = tuple(life_kernel(loads, stores) for loads in (1, 2) for stores in (0, 1))
     return [
         Entry("lives.blocks", shapes, measure_blocks, "latencies of a block's warps, its place taken again",
               {"block_warps": (4, 8, 16, 32)}),
-        Entry("lives.turns", tuple(turns_kernel(stores) for stores in (0, 1, 2, 4)), measure_turns,
+        Entry("lives.turns", tuple(loads_kernel(stores) for stores in (0, 1, 2, 4)), measure_loads,
               "latency of loads among stores, by load", {"blocks": (2, 3, 4, 5, 6, 7, 8)}),
         Entry("bandwidth.l2.together", (together_kernel(),), measure_read_together,
               "pairs of SMs that read the same at once: how much of it L2 is asked for once", weight=0.1),
@@ -239,7 +241,7 @@ def entries() -> list[Entry]:
 
 
 _END_CYCLES = 20  # from a warp's last clock to its end, by the stall counts in the machine code: a comparison, EXIT
-_TURN_BYTES = 1024  # of a block: 256 threads
+_ITERATION_BYTES = 1024  # of a block: 256 threads
 
 
 def derive_blocks(samples: Samples) -> Iterator[Number]:
@@ -262,23 +264,23 @@ def derive_blocks(samples: Samples) -> Iterator[Number]:
     crossed = next((k for k, (one, more) in enumerate(pairwise(off)) if one and more and one >= 0 > more), None)
     if crossed is not None:
         one, more = off[crossed] or 0.0, off[crossed + 1] or 0.0
-        alike = PARTS[crossed] * 2 ** (one / (one - more))
+        alone = PARTS[crossed] * 2 ** (one / (one - more))
         each = ", ".join(f"{part}: {100 * (value or 0):+.1f} %" for part, value in zip(PARTS, off, strict=True))
         how = (
-            f"the longest wait of a block's warps is that of {alike:.2f} times fewer draws from the waits of single "
+            f"the longest wait of a block's warps is that of {alone:.2f} times fewer draws from the waits of single "
             f"ones; mean difference of both over blocks of 4 to 32 warps by how many wait alike: {each}"
         )
-        yield Number("memory.correlated_warps", float(round(alike)), entry, how)
+        yield Number("memory.correlated_warps", float(round(alone)), entry, how)
 
 
 def _off(samples: Samples, entry: str, part: int) -> float | None:
     """Return how much longer than a block's longest wait is that of a part of its warps, each for itself: the mean."""
 
-    def apart(point: dict[str, int], values: dict[str, float]) -> float:
+    def excess(point: dict[str, int], values: dict[str, float]) -> float:
         few = min(part, point["block_warps"])
         return (values[f"drawn_{few}"] - values["longest"]) / values["latency"]
 
-    found = samples.take(entry, apart, "block_warps", "loads", "stores")
+    found = samples.take(entry, excess, "block_warps", "loads", "stores")
     return float(np.mean([reading.median for reading in found.values()])) if found else None
 
 
@@ -292,7 +294,7 @@ def derive_writes(samples: Samples) -> Iterator[Number]:
     clock = samples.head["reference_ghz"] * 1e9
     rate = samples.take(
         entry,
-        lambda p, v: p["blocks"] * p["turns"] * _TURN_BYTES * (1 + p["stores"] / 4) * clock
+        lambda p, v: p["blocks"] * p["turns"] * _ITERATION_BYTES * (1 + p["stores"] / 4) * clock
         / (v["mean_span_cycles_2n"] - v["mean_span_cycles_n"]),
         "stores", "warps",
     )  # fmt: skip

@@ -51,7 +51,7 @@ def build(kernels: Iterable[Kernel], arch: str, folder: Path | None = None, amon
     every = {kernel.name: kernel for kernel in among if kernel.fits(arch)} or wanted
     chosen = [batch for batch in batches(every.values(), arch) if any(kernel.name in wanted for kernel in batch)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for one in pool.map(lambda batch: _made(batch, arch, folder), chosen):
+        for one in pool.map(lambda batch: _built(batch, arch, folder), chosen):
             built.cubins |= one.cubins
             built.errors |= one.errors
             built.tools += [tool for tool in one.tools if tool not in built.tools]
@@ -59,7 +59,7 @@ def build(kernels: Iterable[Kernel], arch: str, folder: Path | None = None, amon
     return built
 
 
-def _made(batch: list[Kernel], arch: str, folder: Path | None) -> Built:
+def _built(batch: list[Kernel], arch: str, folder: Path | None) -> Built:
     names = [kernel.name for kernel in batch]
     kept = folder / f"{fingerprint(batch, batch[0].target(arch))}.cubin" if folder else None
     if kept and kept.is_file():
@@ -76,7 +76,7 @@ def _made(batch: list[Kernel], arch: str, folder: Path | None) -> Built:
         if kept and not unchecked:
             _keep(kept, cubin, tools)
         return Built(dict.fromkeys(names, cubin), {}, tools, unchecked)
-    alone = [_made([kernel], arch, folder) for kernel in batch]
+    alone = [_built([kernel], arch, folder) for kernel in batch]
     built = Built({}, {}, [])
     for one in alone:
         built.cubins |= one.cubins

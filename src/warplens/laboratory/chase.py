@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from warplens.laboratory import stamps
-from warplens.laboratory.gpu_session import GIB, KIB, MIB, Laboratory, Place
+from warplens.laboratory.gpu_session import GIB, KIB, MIB, Laboratory, Residency
 from warplens.laboratory.in_flight import MORE
 from warplens.laboratory.plan import Effort, Entry, Sample, kept, some_sm
 from warplens.laboratory.samples import Number, Reading, Samples, digits, number
@@ -20,7 +20,7 @@ _PAIRS, _NODES = 22, 1024  # SMs of a sample of further lines, each at so many p
 
 
 def chase_kernel(level: str = "default") -> Kernel:
-    """One chain of 8-byte loads in one warp of one SM: the latency of each place in memory with nothing else going on.
+    """Return the kernel of one chain of 8-byte loads in one warp of one SM: the latency of memory with no other load.
 
     data + size: the first address; b: loads before the clock starts; trips: trips of 8 loads; a: the SM.
     """
@@ -78,7 +78,7 @@ KERNEL({name}, 32) {{
 
 
 def lines_kernel(level: str = "l2") -> Kernel:
-    """As `chase`, with the warp's lanes spread over so many lines: what each further transaction adds (Table 6.7).
+    """Return the kernel as `chase`, the lanes on so many lines: what a further transaction adds (Table 6.7).
 
     data + size: the first node, 4 KiB of which every line begins with the address of the next one; c: lines; b: loads
     before the clock starts; trips: trips of 8 loads; a: the SM.
@@ -106,7 +106,7 @@ KERNEL({name}, 32) {{
 
 
 def entries() -> list[Entry]:
-    """One chain alone: caches, DRAM, TLBs; near and far parts of the L2 cache; lanes on several lines."""
+    """Return the measurements of one chain alone: caches, DRAM, TLBs, parts of L2; lanes on several lines."""
     near_l1 = range(216 * KIB, 264 * KIB, 4 * KIB)
     near_l2 = range(36 * MIB, 84 * MIB, 4 * MIB)
     far = [64 * MIB, 128 * MIB, 256 * MIB, 512 * MIB, 2 * GIB, 8 * GIB, 16 * GIB]
@@ -123,24 +123,24 @@ def entries() -> list[Entry]:
         "tlb_2m": (2 * MIB, _steps(2 * MIB, 16 * GIB, 2), far),
         "tlb_32m": (32 * MIB, _steps(32 * MIB, 63 * GIB, 2), []),
     }
-    made = []
+    found = []
     for name, (stride, full, few) in sizes.items():
         first_level = name.startswith("l1")
         parameters = {"stride": stride, "sizes": full, "quick_sizes": few, "limit": not first_level,
                       "spread": name in ("l2", "dram"), "nodes": 4096 if name == "l2" else 8192}  # fmt: skip
-        made.append(
+        found.append(
             Entry(f"chase.{name}", (chase_kernel("l1" if first_level else "l2"),), measure_sizes,
                   "latency by footprint and stride, one warp alone", parameters, quick=bool(few), weight=1.5)
         )  # fmt: skip
     for shared in (16, 60, 96, 160, 192):
         sizes_of = {"sizes": list(range(16 * KIB, 264 * KIB, 8 * KIB)), "quick_sizes": []}
         parameters = {"stride": 128, **sizes_of, "limit": False, "shared_bytes": shared * KIB}
-        made.append(
+        found.append(
             Entry(f"chase.l1.shared_{shared}", (chase_kernel("l1"),), measure_sizes,
                   "latency by footprint where the block has so many KiB of shared memory", parameters, quick=False)
         )  # fmt: skip
     return [
-        *made,
+        *found,
         Entry("probe.l2", (probe_kernel("l2"),), measure_probes,
               "latency of each line from each SM: near and far L2"),
         Entry("chase.lines", (lines_kernel("l2"), lines_kernel("l1")), measure_lines,
@@ -170,19 +170,19 @@ def _chain(lab: Laboratory, offsets: np.ndarray[Any, Any], seed: int) -> int:
 
 
 def measure_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """One chain in one warp over growing footprints: latency of each level, sizes of the caches, reach of the TLBs.
+    """Measure one chain over growing footprints: latency of each level, sizes of the caches, reach of the TLBs.
 
     At most `nodes` places are visited. Where the footprint has more, it is read as a whole first and the chain is a
     sample of it; where it has fewer, the chain is walked once before the clock starts.
     """
     kernel, stride = entry.kernels[0], entry.parameters["stride"]
     most: int = entry.parameters.get("nodes", 8192)
-    place = lab.place(kernel.name, 1, limit=entry.parameters.get("limit", True))
+    resident = lab.residency(kernel.name, 1, limit=entry.parameters.get("limit", True))
     if not entry.parameters.get("limit", True):
         lab.gpu.carve_out(lab.function(kernel.name), 0)
     if shared := entry.parameters.get("shared_bytes", 0):
         lab.gpu.allow_shared(lab.function(kernel.name), shared)
-        place = Place(place.blocks_per_sm, place.threads, shared)
+        resident = Residency(resident.blocks_per_sm, resident.threads, shared)
     lab.zeros()
     for size in entry.parameters["quick_sizes" if effort.quick else "sizes"]:
         if size + GIB > lab.data_bytes:
@@ -198,24 +198,24 @@ def measure_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sam
             loads = max(8, min(len(offsets) - 16 if count > most else 4096, 4096) // 8 * 8)
             given = {"size": first, "trips": loads // 8, "b": 0 if count > most else len(offsets)}
             sm = some_sm(lab, repetition) if entry.parameters.get("spread") else 0
-            made = _alone(lab, kernel.name, place, sm, given)
-            yield {"bytes": size, "stride": stride, "loads": loads, "sm": sm, "repetition": repetition}, kept(made)
+            sample = _alone(lab, kernel.name, resident, sm, given)
+            yield {"bytes": size, "stride": stride, "loads": loads, "sm": sm, "repetition": repetition}, kept(sample)
 
 
-def _alone(lab: Laboratory, name: str, place: Place, sm: int, given: dict[str, int]) -> dict[str, float]:
+def _alone(lab: Laboratory, name: str, resident: Residency, sm: int, given: dict[str, int]) -> dict[str, float]:
     """Run on one SM: a block goes to every SM, and those on others leave at once."""
-    blocks = lab.facts.sm_count * place.blocks_per_sm
-    return lab.steady(lambda: stamps.reduce(lab.stamped(name, blocks, 32, place.shared, a=sm, **given)))
+    blocks = lab.facts.sm_count * resident.blocks_per_sm
+    return lab.steady(lambda: stamps.reduce(lab.stamped(name, blocks, 32, resident.shared, a=sm, **given)))
 
 
 def measure_probes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Every SM times single loads that hit the L2 cache, line by line: how far each part of it is from each SM."""
+    """Measure single loads of every SM that hit in L2, line by line: how far each part of it is from each SM."""
     kernel, lines = entry.kernels[0], 256
     offsets = np.arange(lines) * (32 * KIB + 128)  # 8 MiB
     first = _chain(lab, offsets, 1)
-    place = lab.place(kernel.name, 1)
+    resident = lab.residency(kernel.name, 1)
     for repetition in range(effort.repetitions):
-        given = {"size": first, "trips": lines, "a": 0xFFFFFFFF, "shared": place.shared}
+        given = {"size": first, "trips": lines, "a": 0xFFFFFFFF, "shared": resident.shared}
         found = lab.watched(partial(_probed, lab, kernel.name, lines, given))
         yield {"lines": lines, "repetition": repetition}, found
 
@@ -233,20 +233,20 @@ def _probed(lab: Laboratory, name: str, lines: int, given: dict[str, int]) -> di
 
 
 def measure_lines(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """One warp's chain with its lanes on 1 to 32 lines: from the L2 cache, from DRAM (Table 6.7), from the first level.
+    """Measure one warp's chain with its lanes on 1 to 32 lines: in L2, in DRAM (Table 6.7), in the first level.
 
     The nodes are 4 KiB each: 1024 of them lie in the L2 cache, or 4 MiB apart in DRAM; 32 in the first level.
     """
     beyond, first_level = entry.kernels
-    for where, apart, nodes, kernel in (
+    for where, pitch, nodes, kernel in (
         ("l2", 4 * KIB, 1024, beyond), ("dram", 4 * MIB, 1024, beyond), ("l1", 4 * KIB, 32, first_level),
     ):  # fmt: skip
-        if nodes * apart + GIB > lab.data_bytes:
+        if nodes * pitch + GIB > lab.data_bytes:
             continue
-        place = lab.place(kernel.name, 1, limit=where != "l1")
+        resident = lab.residency(kernel.name, 1, limit=where != "l1")
         if where == "l1":
             lab.gpu.carve_out(lab.function(kernel.name), 0)
-        begin = _nodes(lab, np.random.default_rng(1).permutation(nodes) * apart)
+        begin = _nodes(lab, np.random.default_rng(1).permutation(nodes) * pitch)
         loads, before = (nodes - 32, 0) if where != "l1" else (1024, nodes)
         for lines in (1, 2, 4, 8, 16, 32):
             given = {"size": begin, "trips": loads // 8, "c": lines, "b": before}
@@ -255,38 +255,41 @@ def measure_lines(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sam
                 if where == "dram":
                     lab.flush()
                 else:
-                    _alone(lab, kernel.name, place, sm, given)
-                made = _alone(lab, kernel.name, place, sm, given)
-                yield {"where": where, "lines": lines, "loads": loads, "repetition": repetition}, kept(made)
+                    _alone(lab, kernel.name, resident, sm, given)
+                sample = _alone(lab, kernel.name, resident, sm, given)
+                yield {"where": where, "lines": lines, "loads": loads, "repetition": repetition}, kept(sample)
 
 
 def measure_further_lines(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """As `line_counts` in DRAM, on one line and on many, at other places and on another SM each time: their mean.
+    """Measure as `line_counts` in DRAM, on one line and on many, at other addresses and on another SM each time.
 
     A single difference moves by a twelfth with the places, so that it takes many.
     """
     kernel = entry.kernels[0]
-    place, rng = lab.place(kernel.name, 1), np.random.default_rng(1)
+    resident, rng = lab.residency(kernel.name, 1), np.random.default_rng(1)
     few, many = entry.parameters["lines"]
     for repetition in range(MORE * effort.repetitions):
         sms = [some_sm(lab, repetition * _PAIRS + n) for n in range(_PAIRS)]
-        values = lab.watched(partial(_few_and_many, lab, kernel.name, place, rng, sms, (few, many)))
+        values = lab.watched(partial(_few_and_many, lab, kernel.name, resident, rng, sms, (few, many)))
         yield {"few": few, "many": many, "pairs": _PAIRS, "repetition": repetition}, values
 
 
 def _few_and_many(
-    lab: Laboratory, name: str, place: Place, rng: np.random.Generator, sms: list[int], lines: tuple[int, int]
+    lab: Laboratory, name: str, resident: Residency, rng: np.random.Generator, sms: list[int], lines: tuple[int, int]
 ) -> dict[str, Any]:
     """Return a warp's cycles per load with its lanes on so many lines each, the mean over SMs."""
-    room, taken = (min(4 * GIB, lab.data_bytes - GIB)) // (4 * KIB), []
+    lines_in_memory, taken = (min(4 * GIB, lab.data_bytes - GIB)) // (4 * KIB), []
     for sm in sms:
-        nodes = rng.permutation(np.unique(rng.integers(0, room, _NODES + 32)))
+        nodes = rng.permutation(np.unique(rng.integers(0, lines_in_memory, _NODES + 32)))
         begin, loads = _nodes(lab, nodes * (4 * KIB)), (len(nodes) - 32) // 8 * 8
         for count in lines:
             lab.flush()
-            blocks, given = lab.facts.sm_count * place.blocks_per_sm, {"size": begin, "trips": loads // 8, "c": count}
-            made = stamps.reduce(lab.stamped(name, blocks, 32, place.shared, a=sm, **given))
-            taken.append(made["mean_warp_cycles"] / loads)
+            blocks, given = (
+                lab.facts.sm_count * resident.blocks_per_sm,
+                {"size": begin, "trips": loads // 8, "c": count},
+            )
+            sample = stamps.reduce(lab.stamped(name, blocks, 32, resident.shared, a=sm, **given))
+            taken.append(sample["mean_warp_cycles"] / loads)
     return dict(zip(("few_cycles", "many_cycles"), np.reshape(taken, (-1, 2)).mean(axis=0).round(3), strict=True))
 
 
@@ -306,7 +309,7 @@ def _chase(samples: Samples, entry: str) -> dict[int, Reading]:
 
 
 def derive_caches(samples: Samples) -> Iterator[Number]:
-    """Latency of the first level and of the L2 cache, near and far; how much each holds."""
+    """Derive the latency of the first level and of L2, near and far; how much each keeps."""
     first = _chase(samples, "chase.l1")
     if first:
         least = min(first)
@@ -321,17 +324,17 @@ def derive_caches(samples: Samples) -> Iterator[Number]:
 
 def reach(key: str, by_size: dict[int, Reading], tolerance: float, entry: str, small: int) -> Number:
     """Return the largest footprint up to which the latency stays that of small ones, in the median."""
-    own, held = float(np.median([r.median for size, r in by_size.items() if size <= small])), 0
+    own, largest = float(np.median([r.median for size, r in by_size.items() if size <= small])), 0
     for size in sorted(by_size):
         if by_size[size].median > tolerance * own:
             break
-        held = size
+        largest = size
     how = f"largest footprint within {100 * (tolerance - 1):.0f} % of the latency of those up to {small} B"
-    return Number(key, float(held), entry, how)
+    return Number(key, float(largest), entry, how)
 
 
 def _near_and_far(samples: Samples) -> Iterator[Number]:
-    """Mean L2 latency over SMs and lines; and of two groups of them, which the measurements themselves form."""
+    """Derive the mean L2 latency over SMs and lines, and of two groups that the measurements themselves form."""
     probed = samples.entries.get("probe.l2", [])
     if not probed:
         return
@@ -360,9 +363,9 @@ def derive_tlb(samples: Samples) -> Iterator[Number]:
     by_size = {size: r.median for size, r in _chase(samples, "chase.tlb_2m").items() if size >= 64 << 20}
     if len(by_size) < 4:
         return
-    held, _ = max(pairwise(sorted(by_size)), key=lambda pair: by_size[pair[1]] - by_size[pair[0]])
+    largest, _ = max(pairwise(sorted(by_size)), key=lambda pair: by_size[pair[1]] - by_size[pair[0]])
     how = "2 MiB from load to load, lines in L2: last footprint before the largest rise of the latency"
-    yield Number("tlb.reach_bytes", float(held), "chase.tlb_2m", how)
-    low = float(np.median([cycles for size, cycles in by_size.items() if size <= held]))
+    yield Number("tlb.reach_bytes", float(largest), "chase.tlb_2m", how)
+    low = float(np.median([cycles for size, cycles in by_size.items() if size <= largest]))
     how = f"latency over {max(by_size) >> 30} GiB less the median from 64 MiB up to the reach"
     yield Number("tlb.miss_cycles", digits(by_size[max(by_size)] - low, 3), "chase.tlb_2m", how)

@@ -39,8 +39,8 @@ def compiled(kernels: list[Kernel], arch: str) -> tuple[bytes, list[str]]:
     with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
         file = Path(folder) / f"{kernels[0].name}.cu"
         file.write_text(source_of(kernels))
-        made = compile_file(file, Options(arch=targets.pop(), toolkit=wheels_if_there()), Path(folder))
-        return patched(kernels, made.cubin.read_bytes()), made.tools
+        result = compile_file(file, Options(arch=targets.pop(), toolkit=wheels_if_there()), Path(folder))
+        return patched(kernels, result.cubin.read_bytes()), result.tools
 
 
 def checked(kernels: list[Kernel], cubin: bytes) -> dict[str, Program]:

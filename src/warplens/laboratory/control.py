@@ -18,11 +18,11 @@ from warplens.laboratory.source import Expectation, Kernel
 
 NOP_CYCLES = 5  # of what stands in the place of BSYNC: as long as its own stall count, so that the rest is the same
 
-_APART = 0.3  # of a pass, from warp to warp
+_LAG = 0.3  # of a pass, from warp to warp
 
 
 def barrier_kernel(doubled: bool = False) -> Kernel:
-    """Barriers of a whole block one after the other."""
+    """Return the kernel of barriers of a whole block one after the other."""
     count = 64 if doubled else 32
     name = f"barrier_n{count}"
     text = f"""\
@@ -39,7 +39,7 @@ KERNEL({name}, 1024) {{
 
 
 def fence_kernel(doubled: bool = False) -> Kernel:
-    """Fences of the whole device one after the other, with nothing to wait for."""
+    """Return the kernel of fences of the whole device one after the other, with nothing to wait for."""
     count = 16 if doubled else 8
     name = f"fence_n{count}"
     text = f"""\
@@ -56,7 +56,7 @@ KERNEL({name}, 1024) {{
 
 
 def branch_kernel(kind: str, doubled: bool = False) -> Kernel:
-    """Branches in a row, each around dependent multiplications: so many that the compiler makes a branch of it.
+    """Return the kernel of branches in a row, each around dependent multiplications: too many for predication.
 
     a: lanes below it skip. `uniform`: the compiler knows that all lanes agree, and there is nothing to bring together
     again; `divergent`: it does not know. Whether a branch is taken is a's: 32 all skip, 0 none, 16 half of them.
@@ -93,7 +93,7 @@ KERNEL({name}, 1024) {{
 
 
 def loop_kernel(doubled: bool = False) -> Kernel:
-    """A loop of few adds: what the loop itself costs, a taken branch in it."""
+    """Return the kernel of a loop of few adds: what the loop itself costs, a taken branch in it."""
     count = 16 if doubled else 8
     name = f"loop_n{count}"
     text = f"""\
@@ -112,7 +112,7 @@ KERNEL({name}, 1024) {{
 
 
 def code_kernel(length: int) -> Kernel:
-    """A loop of so many independent multiply-adds: fits an instruction cache, or does not."""
+    """Return the kernel of a loop of so many independent multiply-adds: fits an instruction cache, or does not."""
     name = f"code_{length}"
     start = ", ".join(f"{x} = ((volatile float *)out)[{i}]" for i, x in enumerate("xyzv"))
     each = " ".join(f'asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"({x}));' for x in "xyzv")
@@ -132,7 +132,7 @@ KERNEL({name}, 1024) {{
 
 
 def constant_kernel() -> Kernel:
-    """A chain of loads from constant memory; whoever launches fills the table.
+    """Return the kernel of a chain of loads from constant memory; whoever launches fills the table.
 
     trips: trips of 8 loads; a: start; b: the only SM that works.
     """
@@ -154,7 +154,7 @@ KERNEL(constant_chase, 1024) {
 
 
 def fetch_kernel(length: int) -> Kernel:
-    """A loop of so many independent multiply-adds that outgrows an instruction cache; warps begin a cycles apart.
+    """Return the kernel of a loop of multiply-adds that outgrows an instruction cache; warps begin a cycles apart.
 
     The second and the third of four passes count: all warps are then at work, each at another place of the code.
     """
@@ -215,19 +215,21 @@ def entries() -> list[Entry]:
 
 
 def measure_code(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Loops of growing length in one warp per SM, and in one per scheduler: instruction caches."""
+    """Measure loops of growing length in one warp per SM, and in one per scheduler: instruction caches."""
     lab.operands("f")
     for kernel in entry.kernels:
         for warps in (1, SCHEDULERS):
-            place = lab.place(kernel.name, warps)
+            resident = lab.residency(kernel.name, warps)
             trips = max(4, 100_000 // kernel.facts["links"])
             for repetition in range(effort.repetitions):
-                made = lab.sample(kernel.name, lab.facts.sm_count, place.threads, place.shared, trips=trips, c=NEVER)
-                yield {"warps": warps, "trips": trips, **kernel.facts, "repetition": repetition}, kept(made)
+                sample = lab.sample(
+                    kernel.name, lab.facts.sm_count, resident.threads, resident.shared, trips=trips, c=NEVER
+                )
+                yield {"warps": warps, "trips": trips, **kernel.facts, "repetition": repetition}, kept(sample)
 
 
 def measure_constants(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """A chain through growing parts of constant memory, 64 bytes from load to load, in one warp."""
+    """Measure a chain through growing parts of constant memory, 64 bytes from load to load, in one warp."""
     kernel = entry.kernels[0]
     lab.zeros()
     table, stride = lab.variable(kernel.name, "table"), 16
@@ -236,37 +238,37 @@ def measure_constants(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator
         content = np.zeros(16384, np.uint32)
         content[np.arange(nodes) * stride] = (np.arange(nodes) + 1) % nodes * stride
         lab.gpu.put(table, content)
-        place, trips = lab.place(kernel.name, 1), max(32, 2 * nodes // 8)
+        resident, trips = lab.residency(kernel.name, 1), max(32, 2 * nodes // 8)
         for repetition in range(2 * effort.repetitions):
             sm = some_sm(lab, repetition)
-            launched = (kernel.name, lab.facts.sm_count, 32, place.shared)
+            launched = (kernel.name, lab.facts.sm_count, 32, resident.shared)
             lab.stamped(*launched, trips=trips, b=sm, c=0xFFFFFFF)  # the whole chain once
-            made = lab.sample(*launched, trips=trips, b=sm, c=0xFFFFFFF)
-            yield {"bytes": size, "loads": 8 * trips, "sm": sm, "repetition": repetition}, kept(made)
+            sample = lab.sample(*launched, trips=trips, b=sm, c=0xFFFFFFF)
+            yield {"bytes": size, "loads": 8 * trips, "sm": sm, "repetition": repetition}, kept(sample)
 
 
 _INSTRUCTION_BYTES = 16
 
 
 def measure_fetches(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Warps of each SM a third of a pass apart in code that outgrows the first instruction cache."""
+    """Measure warps a third of a pass behind one another in code that outgrows the first instruction cache."""
     lab.operands("f")
     for kernel in entry.kernels:
         later = 0
         for warps in (1, 2, 4):
-            place = lab.place(kernel.name, warps)
+            resident = lab.residency(kernel.name, warps)
             given: dict[str, Any] = {"a": later if warps > 1 else 0, "c": NEVER}
-            launched = (kernel.name, lab.facts.sm_count, place.threads, place.shared)
+            launched = (kernel.name, lab.facts.sm_count, resident.threads, resident.shared)
             alone = stamps.reduce(lab.stamped(*launched, **given))  # fills the caches
             if warps == 1:
-                later = int(_APART * alone["mean_warp_cycles"] / kernel.facts["passes"])
+                later = int(_LAG * alone["mean_warp_cycles"] / kernel.facts["passes"])
             for repetition in range(effort.repetitions):
-                made = kept(lab.sample(*launched, **given))
-                yield {"fetching": warps, "apart": given["a"], **kernel.facts, "repetition": repetition}, made
+                sample = kept(lab.sample(*launched, **given))
+                yield {"fetching": warps, "apart": given["a"], **kernel.facts, "repetition": repetition}, sample
 
 
 def derive_barriers(samples: Samples) -> Iterator[Number]:
-    """From one barrier to the next: one warp, and what each further warp of the block adds."""
+    """Derive from one barrier to the next: one warp, and what each further warp of the block adds."""
     by_warps = samples.take("control.barrier", per_link, "warps")
     yield from number("sm.barrier_cycles", by_warps.get(1), "control.barrier", "one warp, 2N barriers less N")
     if len(by_warps) > 2:
@@ -276,7 +278,7 @@ def derive_barriers(samples: Samples) -> Iterator[Number]:
 
 
 def derive_branches(samples: Samples) -> Iterator[Number]:
-    """A branch that is not taken, beyond what it skips; what half a warp's going another way adds."""
+    """Derive a branch that is not taken, beyond what it skips; the cost of the other half of a warp."""
     entry = "control.branch.uniform"
     flat = samples.take(entry, per_link, "a", "body", warps=1)
     multiply = samples.one("instruction.fmul", per_link, warps=1, stride=1)
@@ -304,7 +306,7 @@ def derive_branches(samples: Samples) -> Iterator[Number]:
 
 
 def derive_code(samples: Samples) -> Iterator[Number]:
-    """Loops of growing length: what the instruction caches hold, cycles per instruction beyond."""
+    """Derive loops of growing length: what the instruction caches keep, cycles per instruction beyond."""
     found = samples.take("control.code", lambda p, v: v["mean_warp_cycles"] / p["trips"] / p["links"], "links", warps=1)
     levels = plateaus([(n, found[n].median) for n in sorted(found)])
     if len(levels) != 3:
@@ -335,15 +337,15 @@ def plateaus(points: list[tuple[int, float]], step: float = 1.1) -> list[tuple[i
 
 
 def derive_constants(samples: Samples) -> Iterator[Number]:
-    """A chain of indexed loads from constant memory over growing footprints."""
+    """Derive a chain of indexed loads from constant memory over growing footprints."""
     entry = "control.constant"
     found = samples.take(entry, lambda p, v: v["mean_warp_cycles"] / p["loads"], "bytes")
     if len(found) < 4:
         return
     least, most = found[min(found)], found[max(found)]
-    held = max(size for size, r in found.items() if r.median < (least.median + most.median) / 2)
+    largest = max(size for size, r in found.items() if r.median < (least.median + most.median) / 2)
     how = "last footprint whose latency is nearer to that of the least than to that of 64 KiB"
-    yield Number("constant_cache.first_bytes", float(held), entry, how)
+    yield Number("constant_cache.first_bytes", float(largest), entry, how)
     for key, reading, size in (
         ("constant_cache.first_latency_cycles", least, min(found)),
         ("constant_cache.second_latency_cycles", most, max(found)),
@@ -354,7 +356,7 @@ def derive_constants(samples: Samples) -> Iterator[Number]:
 
 
 def derive_fetches(samples: Samples) -> Iterator[Number]:
-    """Cycles per instruction of the warps of an SM that are at different places of long code, all SMs at work."""
+    """Derive the cycles per instruction of an SM's warps in different parts of long code, all SMs at work."""
     entry = "control.fetch"
     taken = samples.take(
         entry, lambda p, v: v["mean_warp_cycles"] / (p["passes"] * p["links"] * p["fetching"]), "fetching"

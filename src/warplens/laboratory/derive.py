@@ -94,12 +94,12 @@ def derive(path: Path, base: Machine | None = None, also: Sequence[Path] = (), m
     if base is None:
         asked = Source(unit="", source="measured", ref="driver", date=samples.head["date"])
         sources = {key: _KNOWN.get(key, asked) for key in _leaves(tree)}
-    made = list(numbers(samples))
-    if made:
-        made += driver_facts(samples)
-    if not made:
+    measured = list(numbers(samples))
+    if measured:
+        measured += driver_facts(samples)
+    if not measured:
         raise WarplensError(f"{path}: no measurement that a number follows from came to its end in this journal")
-    if any(n.key.startswith("latency_distribution.") for n in made):  # a list is replaced as a whole
+    if any(n.key.startswith("latency_distribution.") for n in measured):  # a list is replaced as a whole
         tree.pop("latency_distribution", None)
         sources = {key: s for key, s in sources.items() if not key.startswith("latency_distribution.")}
     own = tuple(f"{one}: " for one in (path, *more))
@@ -113,11 +113,11 @@ def derive(path: Path, base: Machine | None = None, also: Sequence[Path] = (), m
         raise WarplensError(f"{also[0]} is of another kind of GPU, {kinds[0]}, than {path}: {kinds[1]}")
     other = {n.key: n.value for n in (*numbers(second), *driver_facts(second))} if second else {}
     repeated = _repeated(samples)
-    if base is None and not any(one.key == "shared_memory.access_interval_cycles" for one in made):
+    if base is None and not any(one.key == "shared_memory.access_interval_cycles" for one in measured):
         tree.pop("shared_memory")  # its banks say nothing without how long they take
         sources = {key: s for key, s in sources.items() if not key.startswith("shared_memory.")}
-        made = [one for one in made if not one.key.startswith("shared_memory.")]
-    for one in made:
+        measured = [one for one in measured if not one.key.startswith("shared_memory.")]
+    for one in measured:
         old = sources.get(one.key)
         if old is not None and one.key in _KEPT:
             beside = f"{_JOURNAL}{one.value:g}{_spread(one, repeated, always=True)}{_beside(one, other)}"
@@ -157,8 +157,8 @@ def _spread(one: Number, repeated: dict[str, list[Any]], always: bool = False) -
     if ("spread" in one.how and not always) or len(values) < 2 or one.key.endswith(".instructions"):
         return ""
     middle = np.abs(np.asarray(one.value, float))
-    apart = (values.max(axis=0) - values.min(axis=0))[middle > 0] / middle[middle > 0]
-    return f"; each of {len(values)} repetitions alone: spread {100 * apart.max(initial=0.0):.2g} %"
+    spread = (values.max(axis=0) - values.min(axis=0))[middle > 0] / middle[middle > 0]
+    return f"; each of {len(values)} repetitions alone: spread {100 * spread.max(initial=0.0):.2g} %"
 
 
 def _beside(one: Number, other: dict[str, Any]) -> str:
@@ -178,10 +178,10 @@ def _put(tree: dict[str, Any], keys: list[str], value: Any) -> None:
     node: Any = tree
     for key, following in pairwise(keys):
         if isinstance(node, list):
-            place = int(key)
-            while len(node) <= place:
+            row = int(key)
+            while len(node) <= row:
                 node.append({})
-            node = node[place]
+            node = node[row]
         else:
             node = node.setdefault(key, [] if following.isdigit() else {})
     node[keys[-1]] = value

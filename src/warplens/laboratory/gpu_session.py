@@ -42,8 +42,8 @@ class Unfit(WarplensError):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Blocks of warps on an SM: their number, threads of each, shared memory that keeps further blocks away."""
+class Residency:
+    """Resident blocks of an SM: their number, threads of each, shared memory that keeps further blocks away."""
 
     blocks_per_sm: int
     threads: int
@@ -85,7 +85,7 @@ class Laboratory:
         self.function(kernel)
         return self.gpu.variable(self._modules[id(self._cubins[kernel])], name)[0]
 
-    def place(self, name: str, warps_per_sm: int, *, limit: bool = True, threads: int = 0) -> Place:
+    def residency(self, name: str, warps_per_sm: int, *, limit: bool = True, threads: int = 0) -> Residency:
         """Return how to put so many warps on each SM: one block up to 1024 threads, else as few as need be.
 
         With `limit` the rest of the shared memory is taken, so that no further block fits (§5.7). With `threads` the
@@ -104,7 +104,7 @@ class Laboratory:
         fits = self.gpu.blocks_per_sm(function, threads, shared)
         if fits < blocks:
             raise Unfit(f"{blocks} blocks of {threads} threads of {name} do not fit on an SM: {fits} do")
-        return Place(blocks, threads, shared)
+        return Residency(blocks, threads, shared)
 
     def launch(
         self, name: str, blocks: int, threads: int, shared: int = 0, *, offset: int = 0, **numbers: float
@@ -239,7 +239,7 @@ class Laboratory:
         self.touch(size // MIB * MIB, self.data_bytes - size // MIB * MIB)
 
     def forget(self) -> None:
-        """The data was written to: a chain that was there is gone."""
+        """Forget the chain that was in the data: it was written over."""
         self._filled = ()
 
     def state(self) -> State:

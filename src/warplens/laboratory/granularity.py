@@ -16,7 +16,7 @@ _STEP = 1.5  # between as long and twice as long
 
 
 def derive_sectors(samples: Samples) -> Iterator[Number]:
-    """Sectors from DRAM where a stream takes one of every 32, 64, 128 or 256 bytes; one SM alone."""
+    """Derive sectors from DRAM where a stream takes one of every 32, 64, 128 or 256 bytes; one SM alone."""
 
     def rate(point: dict[str, Any], values: dict[str, Any]) -> float:
         touched = point["bytes"] / (4 * point["stride"]) * SECTOR_BYTES
@@ -41,14 +41,14 @@ def derive_sectors(samples: Samples) -> Iterator[Number]:
 def _granularity(samples: Samples, rate: Take) -> Iterator[Number]:
     """Derive the least that DRAM transfers: the largest distance of sectors at which all between them is fetched."""
     found = {4 * n: samples.one(f"bandwidth.dram.s{n}", rate) for n in (8, 16, 32, 64)}
-    known = {apart: reading.median for apart, reading in found.items() if reading}
+    known = {pitch: reading.median for pitch, reading in found.items() if reading}
     if SECTOR_BYTES not in known or len(known) < 2:
         return
-    spans = {apart: sectors * apart / SECTOR_BYTES for apart, sectors in known.items()}
-    held = max(apart for apart, span in spans.items() if span <= 1.1 * known[SECTOR_BYTES])
-    spread = ", ".join(f"{apart} B {span / 1e12:.2f} TB/s" for apart, span in spans.items())
+    spans = {pitch: sectors * pitch / SECTOR_BYTES for pitch, sectors in known.items()}
+    largest = max(pitch for pitch, span in spans.items() if span <= 1.1 * known[SECTOR_BYTES])
+    spread = ", ".join(f"{pitch} B {span / 1e12:.2f} TB/s" for pitch, span in spans.items())
     how = f"one sector of every so many bytes, bytes that are passed over counted: {spread}: the last that is no faster"
-    yield Number("cache.dram_bytes", float(held), "bandwidth.dram.s8 to s64", how)
+    yield Number("cache.dram_bytes", float(largest), "bandwidth.dram.s8 to s64", how)
 
 
 def _interval(point: dict[str, Any], values: dict[str, Any]) -> float:
@@ -58,7 +58,7 @@ def _interval(point: dict[str, Any], values: dict[str, Any]) -> float:
 
 
 def derive_lines(samples: Samples) -> Iterator[Number]:
-    """Sectors and lines, by loads that hit in L2, 4 bytes per lane, with twice the distance between lanes each time.
+    """Derive sectors and lines, by loads that hit in L2, 4 bytes per lane, the distance of lanes doubled each time.
 
     A load takes twice as long while that makes twice the sectors of it, no longer while it has a sector for each lane
     and several of them in a line, and longer again when every lane has a line of its own.
@@ -71,7 +71,7 @@ def derive_lines(samples: Samples) -> Iterator[Number]:
     steps = list(pairwise(cycles))
     sector = next((at for at, next_at in steps if cycles[next_at] < _STEP * cycles[at]), 0)
     line = next((to for at, to in steps if at >= sector and cycles[to] > _STEP * cycles[at]), 0)
-    how = "; ".join(f"{apart} B from lane to lane {each:.1f} cycles" for apart, each in cycles.items())
+    how = "; ".join(f"{pitch} B from lane to lane {each:.1f} cycles" for pitch, each in cycles.items())
     if sector and line:
         yield Number(
             "cache.sector_bytes", float(sector), entry, f"{how}: the first that twice as far apart is no slower"

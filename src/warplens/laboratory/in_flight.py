@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from warplens.laboratory import stamps
-from warplens.laboratory.gpu_session import GIB, KIB, MIB, SCHEDULERS, Laboratory, Place, Unfit
+from warplens.laboratory.gpu_session import GIB, KIB, MIB, SCHEDULERS, Laboratory, Residency, Unfit
 from warplens.laboratory.loaded_latency import BUDGET_CYCLES, sections
 from warplens.laboratory.plan import Effort, Entry, Sample, kept, some_sm, timed
 from warplens.laboratory.samples import Number, Samples, digits, number
@@ -20,7 +20,7 @@ MORE = 4  # repetitions for each that others have: of short times, that vary
 
 
 def distribution_kernel(chains: int = 1) -> Kernel:
-    """As `stream` for 4-byte loads, but in warp 0 of every block one load in eight is timed alone (§6.6).
+    """Return the kernel as `stream` for 4-byte loads, but in warp 0 of a block one load in eight is timed alone (§6.6).
 
     trips: most loads of a chain; size: cycles. The times, at most 512 per block, go to out from word 32 on.
     """
@@ -69,7 +69,7 @@ KERNEL({name}, 1024) {{
 
 
 def in_flight_kernel(count: int = 40) -> Kernel:
-    """Issue independent loads back to back and note when each was issued: how many may be under way (Listing 3.2).
+    """Return the kernel of independent loads back to back, each issue noted: how many are under way (Listing 3.2).
 
     A thread reads data + warp * b + lane * a + load * 64 KiB: a is 4 for one line per load, more for several. The first
     pass reads 2 KiB beside, so that the pages are known and the lines are not in a cache. Times of the issues, after
@@ -108,7 +108,7 @@ KERNEL({name}, 512) {{
 
 
 def departures_kernel(count: int) -> Kernel:
-    """So many independent loads of one warp at once, until all are back: the cycles between two that leave an SM.
+    """Return the kernel of so many independent loads of one warp at once: the cycles between two that leave an SM.
 
     As `in_flight`, but with no clock between the loads; both passes read the same, so that it comes from the L2 cache.
     c: the only SM that works.
@@ -147,34 +147,34 @@ def entries() -> list[Entry]:
 
 
 def measure_distributions(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Single latencies of loads from DRAM at seven loads (§6.6): percentiles and histogram."""
+    """Measure single latencies of loads from DRAM at seven loads (§6.6): percentiles and histogram."""
     lab.zeros()
     full = lab.facts.warps_per_sm_max
     loads = [(1, 2), (1, full // 4), (1, full // 2), (1, full * 3 // 4), (1, full), (2, full * 3 // 4), (2, full)]
     for chains, warps in loads:
         kernel = entry.kernels[chains - 1]
         try:
-            place = lab.place(kernel.name, warps)
+            resident = lab.residency(kernel.name, warps)
         except Unfit:
             continue
-        section, most = sections(lab, "dram", place, chains, 4)
-        blocks = place.blocks_per_sm * lab.facts.sm_count
+        section, most = sections(lab, "dram", resident, chains, 4)
+        blocks = resident.blocks_per_sm * lab.facts.sm_count
         for repetition in range(effort.repetitions):
             given = {"size": 2 * BUDGET_CYCLES, "trips": most, "a": section, "c": 0x7FC12345}
-            found = lab.steady(partial(_one_by_one, lab, kernel.name, blocks, place, given))
+            found = lab.steady(partial(_one_by_one, lab, kernel.name, blocks, resident, given))
             yield {"chains": chains, "warps": warps, "repetition": repetition}, {
                 **timed(found), **{key: found[key] for key in _SINGLES}}  # fmt: skip
 
 
-def _one_by_one(lab: Laboratory, name: str, blocks: int, place: Place, given: dict[str, int]) -> dict[str, Any]:
+def _one_by_one(lab: Laboratory, name: str, blocks: int, resident: Residency, given: dict[str, int]) -> dict[str, Any]:
     lab.flush()
-    made = stamps.reduce(lab.stamped(name, blocks, place.threads, place.shared, **given))
+    sample = stamps.reduce(lab.stamped(name, blocks, resident.threads, resident.shared, **given))
     taken = lab.results(blocks * 512)
     taken = taken[taken > 0]
     marks = np.percentile(taken, [0, 5, 25, 50, 75, 95, 100])
     counts = np.histogram(taken, np.arange(0, 8001, 8))[0]
     found = len(taken), float(taken.mean()), np.round(marks, 1).tolist(), 8, np.trim_zeros(counts, "b").tolist()
-    return {**made, **dict(zip(_SINGLES, found, strict=True))}
+    return {**sample, **dict(zip(_SINGLES, found, strict=True))}
 
 
 def measure_requests(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
@@ -183,12 +183,12 @@ def measure_requests(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[
     count = kernel.facts["count"]
     lab.zeros()
     for blocks in (1, sms):
-        for lines, apart in ((1, 4), (4, 16), (8, 32), (32, 128)):
+        for lines, pitch in ((1, 4), (4, 16), (8, 32), (32, 128)):
             for warps in (1, 2, 4, 8, 16):
                 if (blocks * warps + 1) * 4 * MIB > lab.data_bytes - GIB:
                     continue
                 for repetition in range(effort.repetitions):
-                    made, taken = _issued(lab, kernel.name, blocks, warps, apart, count)
+                    sample, taken = _issued(lab, kernel.name, blocks, warps, pitch, count)
                     point = {
                         "blocks": blocks,
                         "sectors": {1: 4, 4: 16, 8: 32, 32: 32}[lines],
@@ -197,34 +197,34 @@ def measure_requests(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[
                     }
                     yield {**point, "repetition": repetition}, {
                         "issued": np.round(taken[:, :count].mean(axis=0), 1).tolist(),
-                        "all_back": float(taken[:, count].mean()), **kept(made),
+                        "all_back": float(taken[:, count].mean()), **kept(sample),
                     }  # fmt: skip
 
 
 def _issued(
-    lab: Laboratory, name: str, blocks: int, warps: int, apart: int, count: int
+    lab: Laboratory, name: str, blocks: int, warps: int, pitch: int, count: int
 ) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
     """Return the stamps of a launch at the reference clock, and when each load of each warp was issued."""
 
     def take() -> dict[str, Any]:
         lab.flush()
-        made = stamps.reduce(lab.stamped(name, blocks, 32 * warps, a=apart, b=4 * MIB))
-        return {**made, "taken": lab.results(blocks * warps * (count + 1)).reshape(-1, count + 1)}
+        sample = stamps.reduce(lab.stamped(name, blocks, 32 * warps, a=pitch, b=4 * MIB))
+        return {**sample, "taken": lab.results(blocks * warps * (count + 1)).reshape(-1, count + 1)}
 
-    made = lab.watched(take)
-    return made, made["taken"]
+    sample = lab.watched(take)
+    return sample, sample["taken"]
 
 
 def measure_departures(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """So many loads at once from the L2 cache, by warps and lines per load, one SM: cycles between two that leave."""
+    """Measure so many loads at once from L2, by warps and lines per load, one SM: cycles between two that leave."""
     lab.zeros()
     for kernel in entry.kernels:
-        for lines, apart in ((1, 4), (4, 16), (8, 32), (32, 128)):
+        for lines, pitch in ((1, 4), (4, 16), (8, 32), (32, 128)):
             for warps in (1, 4, 16, 32):
                 for repetition in range(MORE * effort.repetitions):
-                    given = {"a": apart, "b": 256 * KIB, "c": some_sm(lab, repetition)}
-                    made = lab.watched(partial(_departing, lab, kernel.name, 32 * warps, given))
-                    yield {"lines": lines, "warps": warps, **kernel.facts, "repetition": repetition}, kept(made)
+                    given = {"a": pitch, "b": 256 * KIB, "c": some_sm(lab, repetition)}
+                    sample = lab.watched(partial(_departing, lab, kernel.name, 32 * warps, given))
+                    yield {"lines": lines, "warps": warps, **kernel.facts, "repetition": repetition}, kept(sample)
 
 
 def _departing(lab: Laboratory, name: str, threads: int, given: dict[str, int]) -> dict[str, float]:
@@ -232,7 +232,7 @@ def _departing(lab: Laboratory, name: str, threads: int, given: dict[str, int]) 
 
 
 def derive_distribution(samples: Samples) -> Iterator[Number]:
-    """Single latencies at seven loads (Table 6.6): percentiles over all repetitions' histograms."""
+    """Derive single latencies at seven loads (Table 6.6): percentiles over all repetitions' histograms."""
     entry = "distribution.dram"
     clock = samples.head["reference_ghz"] * 1e9
     loads = samples.take(entry, lambda p, v: v["rate"] * p["chains"] * LANES * 4 * clock, "chains", "warps")
@@ -253,8 +253,8 @@ def _p99(point: dict[str, Any], values: dict[str, Any]) -> float:
 
 
 def derive_departures(samples: Samples) -> Iterator[Number]:
-    """Cycles between two loads, and two transactions of one, that leave an SM; loads that wait (Listing 3.2)."""
-    entry, burst = "in_flight.dram", "in_flight.burst"
+    """Derive the cycles between two loads, and two transactions of one, that leave an SM; the queue (Listing 3.2)."""
+    entry, at_once = "in_flight.dram", "in_flight.burst"
 
     def interval(point: dict[str, Any], values: dict[str, Any]) -> float:
         issued = values["issued"]
@@ -262,11 +262,11 @@ def derive_departures(samples: Samples) -> Iterator[Number]:
 
     for name, lines in (("coalesced", 1), ("uncoalesced", 32)):
         key, each = f"memory.departure_{name}_cycles", f", over {lines} lines" if lines > 1 else ""
-        back = samples.take(burst, lambda p, v: v["mean_warp_cycles"], "count", lines=lines, warps=32)
+        back = samples.take(at_once, lambda p, v: v["mean_warp_cycles"], "count", lines=lines, warps=32)
         if 20 in back and 40 in back:
             cycles = (back[40].median - back[20].median) / (20 * 32 * lines)
             how = f"one SM, 32 warps, loads from L2 until all are back: 40 each less 20{each}; {back[40]}"
-            yield Number(key, digits(cycles, 3), burst, how)
+            yield Number(key, digits(cycles, 3), at_once, how)
         else:
             found = samples.one(entry, interval, blocks=1, lines=lines, warps=16)
             how = f"one SM, 16 warps: cycles between the issues of its last loads{each}"
@@ -281,8 +281,8 @@ def derive_departures(samples: Samples) -> Iterator[Number]:
 
 
 def _queued(point: dict[str, Any], values: dict[str, Any]) -> float:
-    """Loads of an SM that wait when further ones begin to be held back; 0 where none is."""
+    """Return the loads of an SM that wait when further ones begin to be held back; 0 where none is."""
     issued = np.array(values["issued"])
     gaps = np.diff(issued)
-    held = int(np.argmax(gaps > 2 * gaps[:3].mean()))
-    return float((held + 1) * point["warps"] - issued[held] / point["lines"]) if held else 0.0
+    last = int(np.argmax(gaps > 2 * gaps[:3].mean()))
+    return float((last + 1) * point["warps"] - issued[last] / point["lines"]) if last else 0.0

@@ -35,30 +35,30 @@ def _operation(op: Operation, chains: int) -> Entry:
 
 
 def entries() -> list[Entry]:
-    """Latency and throughput of every operation, of pairs, and with several chains per warp."""
-    made = [_operation(op, 1) for op in OPERATIONS]
-    made += [_operation(op, chains) for op in OPERATIONS for chains in (2, 4) if chains <= op.most_chains]
+    """Return the measurements of latency and throughput: every operation, pairs, several chains per warp."""
+    found = [_operation(op, 1) for op in OPERATIONS]
+    found += [_operation(op, chains) for op in OPERATIONS for chains in (2, 4) if chains <= op.most_chains]
     for op in (op for op in OPERATIONS if op.name in INDEPENDENT):
         kernels = chain_kernel(op, 8, False, 0, op.length // 4), chain_kernel(op, 8, True, 0, op.length // 4)
-        made.append(
+        found.append(
             Entry(f"instruction.{op.name}.ilp8", kernels, chain_sweep, "cycles between two that are independent",
                   {"register": op.register, "width": op.width, "warps": (1,)}, weight=0.1)
         )  # fmt: skip
     for op in PAIRS:
-        made.append(
+        found.append(
             Entry(f"pair.{op.name}", (chain_kernel(op), chain_kernel(op, doubled=True)), chain_sweep,
                   "latency from producer to consumer (§4.7)", {"register": op.register, "width": op.width}, weight=0.5)
         )  # fmt: skip
     for name in UNIFORM:
-        made.append(
+        found.append(
             Entry(f"instruction.{name}", (uniform_kernel(name), uniform_kernel(name, True)), chain_sweep,
                   "latency and throughput of the uniform datapath", {"register": "r"}, weight=0.5)
         )  # fmt: skip
-    made.append(
+    found.append(
         Entry("instruction.ldl", (local_kernel(), local_kernel(True)), chain_sweep,
               "latency and throughput of local memory that hits in L1", {"register": "r", "limit": False}, weight=0.5)
     )  # fmt: skip
-    return made
+    return found
 
 
 # The operation that stands for its class, for latency and for rate. HADD2 and HFMA2 take turns with HFMA2.MMA; the rate
@@ -119,7 +119,7 @@ def needed_warps(rates: dict[int, Reading], goal: float) -> float | None:
 
 
 def derive_latencies(samples: Samples) -> Iterator[Number]:
-    """Latency, peak rate and needed warps of every operation; latency of pairs."""
+    """Derive latency, peak rate and needed warps of every operation; latency of pairs."""
     known = [(f"instruction.{op.name}", op.name, op.kind, sum(op.expect.values())) for op in OPERATIONS]
     known += [(f"pair.{op.name}", op.name, op.kind, sum(op.expect.values())) for op in PAIRS]
     known += [(f"instruction.{name}", name, "uniform", count) for name, count in UNIFORM.items()]
@@ -137,18 +137,16 @@ def derive_latencies(samples: Samples) -> Iterator[Number]:
 
 
 def _independent(samples: Samples, name: str) -> Iterator[Number]:
-    """ILP latency: cycles between two instructions of a lone warp that do not depend on one another."""
+    """Derive the ILP latency: cycles between two instructions of a lone warp that do not depend on one another."""
     entry = f"instruction.{name}.ilp8"
-    apart = samples.one(entry, lambda p, v: per_link(p, v) / p["chains"], warps=1)
-    yield from number(
-        f"operations.{name}.ilp_latency_cycles", apart, entry, "one warp, 8 chains: a link of one of them"
-    )
+    each = samples.one(entry, lambda p, v: per_link(p, v) / p["chains"], warps=1)
+    yield from number(f"operations.{name}.ilp_latency_cycles", each, entry, "one warp, 8 chains: a link of one of them")
     if name == _LATENCY_OF["fp32"]:
-        yield from number("sm.ilp_latency_cycles", apart, entry, "one warp, 8 chains: a link of one of them", worth=2)
+        yield from number("sm.ilp_latency_cycles", each, entry, "one warp, 8 chains: a link of one of them", worth=2)
 
 
 def derive_rates(samples: Samples, key: str, entry: str) -> Iterator[Number]:
-    """Peak rate of an operation, and the warps that 90 and 95 % of it need with one chain per warp."""
+    """Derive peak rate of an operation, and the warps that 90 and 95 % of it need with one chain per warp."""
     top = best(samples, entry)
     if top is not None:
         where, warps, peak = top
@@ -158,7 +156,7 @@ def derive_rates(samples: Samples, key: str, entry: str) -> Iterator[Number]:
 
 
 def saturation(key: str, entry: str, found: dict[int, Reading], peak: Reading) -> Iterator[Number]:
-    """Warps at 90 and 95 % of the peak; where one chain per warp comes to less, of that (Table 6.4)."""
+    """Return the warps at 90 and 95 % of the peak; where one chain per warp comes to less, of that (Table 6.4)."""
     top = max((reading.median for reading in found.values()), default=0.0)
     short = 0.95 * peak.median > top
     of_what = f"the {100 * top / peak.median:.0f} % of the peak that this comes to" if short else "the peak"
@@ -170,7 +168,7 @@ def saturation(key: str, entry: str, found: dict[int, Reading], peak: Reading) -
 
 
 def derive_classes(samples: Samples) -> Iterator[Number]:
-    """Latency and rate of instruction classes, each from the operation that stands for it."""
+    """Derive latency and rate of instruction classes, each from the operation that stands for it."""
     for kind, name in _LATENCY_OF.items():
         entry, kinds = f"instruction.{name}", f"instructions.{kind}"
         alone = latency(samples, entry)
@@ -189,7 +187,7 @@ def derive_classes(samples: Samples) -> Iterator[Number]:
 
 
 def derive_forwarding(samples: Samples) -> Iterator[Number]:
-    """Latency from a producer of one class to a consumer of another (§4.7)."""
+    """Derive latency from a producer of one class to a consumer of another (§4.7)."""
     for producer, consumer, pair, slow in _CONFLICT_DEGREES:
         both, own = latency(samples, f"pair.{pair}"), latency(samples, f"instruction.{slow}")
         if both and own:
@@ -206,7 +204,7 @@ def derive_forwarding(samples: Samples) -> Iterator[Number]:
 
 
 def derive_wide_products(samples: Samples) -> Iterator[Number]:
-    """Products of 64 bits: their rate, and how much longer than a plain one they hold their warp."""
+    """Derive products of 64 bits: their rate, and how much longer than a plain one they keep their warp."""
     top = best(samples, "instruction.imad_wide")
     if top is not None:
         key, how = "instructions.imul_wide.peak_ops_per_cycle_per_scheduler", f"best over chains: {top[1]} warps per SM"
@@ -214,34 +212,34 @@ def derive_wide_products(samples: Samples) -> Iterator[Number]:
     wide, plain = latency(samples, "pair.imad_wide_lop3"), latency(samples, "pair.imad_lop3")
     if wide and plain:
         how = f"a pair, less pair.imad_lop3, in whole cycles: the compiler's stall counts are the same; {wide}"
-        held = float(round(wide.median - plain.median))
-        yield Number("instructions.imul_wide.extra_stall_cycles", held, "pair.imad_wide_lop3", how)
+        occupied = float(round(wide.median - plain.median))
+        yield Number("instructions.imul_wide.extra_stall_cycles", occupied, "pair.imad_wide_lop3", how)
 
 
 def derive_shared_memory(samples: Samples) -> Iterator[Number]:
-    """Cost of bank conflicts: latency and occupied cycles by ways, on the line through 1 to 32."""
-    entry, ways_of = "instruction.lds", (1, 2, 4, 8, 16, 32)
-    alone = {way: latency(samples, entry, way) for way in ways_of}
-    intervals = {way: curve(samples, entry, way) for way in ways_of}
-    peak = {way: max((r.median for r in found.values()), default=0.0) for way, found in intervals.items()}
-    known = [way for way in ways_of if alone[way] and peak[way]]
+    """Derive cost of bank conflicts: latency and occupied cycles by ways, on the line through 1 to 32."""
+    entry, degrees = "instruction.lds", (1, 2, 4, 8, 16, 32)
+    alone = {degree: latency(samples, entry, degree) for degree in degrees}
+    intervals = {degree: curve(samples, entry, degree) for degree in degrees}
+    peak = {degree: max((r.median for r in found.values()), default=0.0) for degree, found in intervals.items()}
+    known = [degree for degree in degrees if alone[degree] and peak[degree]]
     if len(known) < 2:
         return
     if peak.get(1):
         how = "best over occupancies, without conflicts"
         yield Number("shared_memory.access_interval_cycles", digits(1 / peak[1], 3), entry, how)
-    cycles = [reading.median for way in known if (reading := alone[way])]
+    cycles = [reading.median for degree in known if (reading := alone[degree])]
     slope, _ = np.polyfit(known, cycles, 1)
     off = float(np.abs(np.polyval(np.polyfit(known, cycles, 1), known) - cycles).max())
     how = f"{known[0]} to {known[-1]} ways, one warp: slope, off by at most {off:.2f} cycles"
     yield Number("shared_memory.conflict_cycles", digits(float(slope), 3), entry, how)
-    taken, _ = np.polyfit(known, [1 / peak[way] for way in known], 1)
+    taken, _ = np.polyfit(known, [1 / peak[degree] for degree in known], 1)
     how = f"{known[0]} to {known[-1]} ways: slope of the cycles between two accesses of an SM, best over occupancies"
     yield Number("shared_memory.conflict_interval_cycles", digits(float(taken), 3), entry, how)
 
 
 def derive_shared_atomics(samples: Samples) -> Iterator[Number]:
-    """Atomics on shared memory: every thread its own bank, all on one word."""
+    """Derive atomics on shared memory: every thread its own bank, all on one word."""
     for name in ("atoms_add", "atoms_cas"):
         entry = f"instruction.{name}"
         for pattern, stride in (("spread", 1), ("same", 0)):
@@ -255,7 +253,7 @@ def derive_shared_atomics(samples: Samples) -> Iterator[Number]:
 
 
 def derive_tables(samples: Samples) -> Iterator[Number]:
-    """Throughput against occupancy of single instructions, where all occupancies were reached (Zhang & Owens)."""
+    """Derive throughput against occupancy of instructions for which all occupancies were reached (Zhang & Owens)."""
     most = samples.head["facts"]["attributes"]["threads_per_sm_max"] // LANES
     for kind, name in (("fp32", "fadd"), ("sfu", "mufu_rsq"), ("shared", "lds"), ("fp64", "dadd")):
         entry, found = f"instruction.{name}", curve(samples, f"instruction.{name}")

@@ -80,16 +80,16 @@ KERNEL({full}, 1024) {{
     return Kernel(full, text, Expectation(expect, 24), since, facts=facts)
 
 
-def _changed(made: Kernel, prefix: str, patch: str, conflicts: bool = False) -> Kernel:
+def _changed(kernel: Kernel, prefix: str, patch: str, conflicts: bool = False) -> Kernel:
     """Return a kernel under another name, with changes to its machine code."""
-    name, expect = f"{prefix}_{made.name}", replace(made.expect, conflicts=conflicts)
-    return replace(made, name=name, text=made.text.replace(made.name, name), expect=expect, patch=patch)
+    name, expect = f"{prefix}_{kernel.name}", replace(kernel.expect, conflicts=conflicts)
+    return replace(kernel, name=name, text=kernel.text.replace(kernel.name, name), expect=expect, patch=patch)
 
 
 def banks_kernel(classes: str, doubled: bool = False) -> Kernel:
     """Return independent FFMA of three registers each, in the same bank of the register file or not."""
-    made = chain_kernel(_BY_NAME["ffma"], 24, doubled, 0, 8)
-    return _changed(made, f"banks_{classes}", f"registers {classes}", conflicts=True)
+    kernel = chain_kernel(_BY_NAME["ffma"], 24, doubled, 0, 8)
+    return _changed(kernel, f"banks_{classes}", f"registers {classes}", conflicts=True)
 
 
 STALLS = {"imad_wide": (6, 7, 8, 9, 12, 15), "imad_wide_lop3": (5, 9, 12)}  # the compiler's own, and more
@@ -106,23 +106,23 @@ _READER_CHAINS = 3  # so many that results come before they are asked for
 
 def readers_kernel(name: str, doubled: bool = False) -> Kernel:
     """Return chains of an instruction of which each waits until the one before has read its sources."""
-    made = chain_kernel(_BY_NAME[name], _READER_CHAINS, doubled, 0, 20)
-    return _changed(made, "read", f"sources {READERS[name]}")
+    kernel = chain_kernel(_BY_NAME[name], _READER_CHAINS, doubled, 0, 20)
+    return _changed(kernel, "read", f"sources {READERS[name]}")
 
 
 def entries() -> list[Entry]:
     """Return the measurements: issue slots; addresses to loads; stall counts; the register file's banks."""
-    made = []
+    found = []
     for other in AMONG:
         for adds in ADDS:
-            made.append(
+            found.append(
                 Entry(f"slots.{other or 'adds'}.k{adds}", (among_kernel(other, adds), among_kernel(other, adds, True)),
                       block_sweep, f"issue slots among {adds} adds (§4.7, §4.12)",
                       {"register": "r" if other in ("lds", "sts") else "f", "warps": (32,), "cycles": 400_000,
                        "own_addresses": other == "ldg"}, weight=0.1)
             )  # fmt: skip
     for kind in ADDRESSES:
-        made.append(
+        found.append(
             Entry(f"address.{kind}", (local_kernel(False, kind), local_kernel(True, kind)), chain_sweep,
                   "latency from what makes an address to the load", {"register": "r", "limit": False, "warps": (1,)},
                   weight=0.1)
@@ -130,23 +130,23 @@ def entries() -> list[Entry]:
     for name, stalls in STALLS.items():
         for cycles in stalls:
             kernels = stalls_kernel(name, cycles), stalls_kernel(name, cycles, True)
-            made.append(
+            found.append(
                 Entry(f"stall.{name}.s{cycles}", kernels, chain_sweep, "wide products by their stall count",
                       {"register": "l" if name == "imad_wide" else "r", "warps": (1,)}, weight=0.1)
             )  # fmt: skip
     for name in READERS:
         shape = {"register": "f" if name == "mufu_rsq" else "r", "warps": (1,), "width": 1 if name == "lds" else 0}
-        made.append(
+        found.append(
             Entry(f"wait.sources.{name}", (readers_kernel(name), readers_kernel(name, True)), chain_sweep,
                   "when sources have been read", shape, weight=0.1)
         )  # fmt: skip
     for classes in ("same4", "same2", "mixed"):
-        made.append(
+        found.append(
             Entry(f"issue.banks.{classes}", (banks_kernel(classes), banks_kernel(classes, True)), chain_sweep,
                   "FFMA with three registers in one bank or several", {"register": "f", "warps": (4, 16, 32)},
                   weight=0.1)
         )  # fmt: skip
-    return made
+    return found
 
 
 _LIMITED = 0.25  # slots more among few adds than among many: there the unit itself is the limit
@@ -204,7 +204,7 @@ def derive_banks(samples: Samples) -> Iterator[Number]:
 
 
 def derive_addresses(samples: Samples) -> Iterator[Number]:
-    """From what makes an address to the load from there."""
+    """Derive from what makes an address to the load from there."""
     alone = samples.one("instruction.ldl", per_link, warps=1)
     for kind in ADDRESSES:
         both = samples.one(f"address.{kind}", per_link, warps=1)

@@ -20,12 +20,12 @@ _LITTLE_CYCLES = 80  # of a copy's other instructions, by the stall counts in th
 
 
 def empty_kernel() -> Kernel:
-    """Nothing: what a launch and a block cost."""
+    """Return the empty kernel: what a launch and a block cost."""
     return Kernel("empty", "KERNEL(empty, 1024) {}\n", Expectation(loop=False, others_at_most=4))
 
 
 def short_blocks_kernel() -> Kernel:
-    """As `blocks`, with the clock read first of all and last of all: what lies between two blocks of an SM."""
+    """Return the kernel as `blocks`, the clock read first and last of all: the gap between two blocks of an SM."""
     text = """\
 KERNEL(short_blocks, 1024) {
   u64 c0 = cycles(), c1;
@@ -39,7 +39,7 @@ KERNEL(short_blocks, 1024) {
 
 
 def little_copy_kernel() -> Kernel:
-    """One load and one store of each thread: what the first instructions of a kernel cost."""
+    """Return the kernel of one load and one store of each thread: what the first instructions of a kernel cost."""
     text = """\
 KERNEL(little_copy, 256) {
   u32 i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -60,7 +60,7 @@ def entries() -> list[Entry]:
 
 
 def measure_empty_launches(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Empty kernels: from one to the next in a row that waits behind a long one; on the host; by number of blocks."""
+    """Measure empty kernels: from one to the next in a queue behind a long one; on the host; by number of blocks."""
     many = 50 if effort.quick else 200
     for repetition in range(max(5, effort.repetitions)):
         values = lab.watched(partial(_in_a_row, lab, many))
@@ -93,19 +93,19 @@ def _there_and_back(lab: Laboratory) -> dict[str, float]:
 
 
 def measure_blocks(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Blocks of a fixed length, several times as many as fit: from a block's end to the next one's start on its SM."""
+    """Measure blocks of a fixed length, many times as many as fit: from a block's end to the next one's start."""
     sms = lab.facts.sm_count
     for warps in (1, 4, 8, 16, 32):
-        place = lab.place("short_blocks", warps)
+        resident = lab.residency("short_blocks", warps)
         for cycles in (2000, 20_000):
             for repetition in range(effort.repetitions):
                 point = {"what": "replacement", "warps": warps, "cycles": cycles, "repetition": repetition}
-                yield point, lab.watched(partial(_replaced, lab, 32 * warps, place.shared, cycles))
+                yield point, lab.watched(partial(_replaced, lab, 32 * warps, resident.shared, cycles))
     for grid in sorted({1, sms // 2, sms, sms + 1, 2 * sms - 1, 2 * sms, 2 * sms + 1, 4 * sms, 4 * sms + 1}):
-        place = lab.place("blocks", 8)
+        resident = lab.residency("blocks", 8)
         for repetition in range(effort.repetitions):
             point = {"what": "tail", "blocks": grid, "cycles": 10_000, "repetition": repetition}
-            yield point, lab.watched(partial(_tail, lab, grid, place.shared))
+            yield point, lab.watched(partial(_tail, lab, grid, resident.shared))
 
 
 def _tail(lab: Laboratory, grid: int, shared: int) -> dict[str, float]:
@@ -143,7 +143,7 @@ def _gaps(records: dict[str, Any], threads: int) -> dict[str, float]:
 
 
 def measure_first_instructions(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """A kernel of one load and one store of each thread, and an empty one, from event to event in a full queue."""
+    """Measure a kernel of one load and one store per thread, and an empty one, from event to event in a full queue."""
     for repetition in range(20 * effort.repetitions):
         for kernel in entry.kernels:
             values = lab.watched(partial(between_events, lab, kernel.name, lab.facts.sm_count, 256))
@@ -159,7 +159,7 @@ def slope_of(by: dict[int, Reading]) -> tuple[float, float]:
 
 
 def derive_replacement(samples: Samples) -> Iterator[Number]:
-    """From a block's last stamp to the next one's first, on an SM with room for one."""
+    """Derive the time from a block's last stamp to the next one's first, on an SM with one block slot."""
     found = samples.take("launch.blocks", lambda p, v: v["mean_gap_cycles"], "warps", what="replacement")
     yield from number("sm.block_replacement_cycles", found.get(1), "launch.blocks", "blocks of one warp, mean gap")
     if len(found) > 2:
@@ -185,7 +185,7 @@ def derive_tails(samples: Samples) -> Iterator[Number]:
 
 
 def derive_launches(samples: Samples) -> Iterator[Number]:
-    """An empty kernel's duration, what two events add to it, the way there and back, the rate of blocks."""
+    """Derive an empty kernel's duration, the time of two events, the latency there and back, the rate of blocks."""
     entry = "launch.empty"
     row = samples.one(entry, lambda p, v: v["seconds"] / p["launches"], what="queued")
     yield from number("launch.interval_seconds", row, entry, "from one to the next in a row that was queued before")

@@ -14,7 +14,7 @@ _CHAINS = {"fadd": "fadd", "fmadd": "ffma_1", "sfu": "mufu_rsq", "local_memory":
 
 
 def derive_operations(samples: Samples) -> Iterator[Number]:
-    """Arithmetic, special function, shared memory: completion of a lone warp, issue at the peak, error in between.
+    """Derive arithmetic, special function, shared memory: completion of a lone warp, issue at the peak, error between.
 
     An instruction of each of W warps takes max(completion, W issue) cycles; the error is that of this over occupancies.
     """
@@ -25,12 +25,12 @@ def derive_operations(samples: Samples) -> Iterator[Number]:
             continue
         issue, completion = 1 / top[2].median, alone.median
         measured = np.array([n / reading.median for n, reading in found.items()])
-        made = np.maximum(completion, np.array(list(found)) * issue)
-        yield from _pair(name, issue, completion, entry, 100 * (made / measured - 1))
+        predicted = np.maximum(completion, np.array(list(found)) * issue)
+        yield from _pair(name, issue, completion, entry, 100 * (predicted / measured - 1))
 
 
 def derive_memory(samples: Samples) -> Iterator[Number]:
-    """Global memory: completion with little load, issue at the best rate of 4-byte loads."""
+    """Derive global memory: completion with little load, issue at the best rate of 4-byte loads."""
     entry = "mix.load.a0"
     sms = samples.head["facts"]["attributes"]["sm_count"]
     alone = samples.take(entry, lambda p, v: v["mean_cycles_per_count"], "warps")
@@ -42,12 +42,12 @@ def derive_memory(samples: Samples) -> Iterator[Number]:
     if alone and rates:
         issue, completion = 1 / max(rates), min(reading.median for reading in alone.values())
         measured = np.array([reading.median for reading in alone.values()])
-        made = np.maximum(completion, np.array(list(alone)) * issue)
-        yield from _pair("memory", issue, completion, entry, 100 * (made / measured - 1))
+        predicted = np.maximum(completion, np.array(list(alone)) * issue)
+        yield from _pair("memory", issue, completion, entry, 100 * (predicted / measured - 1))
 
 
 def derive_control(samples: Samples) -> Iterator[Number]:
-    """Barriers and loops: completion of a lone warp, issue from what further warps add."""
+    """Derive barriers and loops: completion of a lone warp, issue from what further warps add."""
     found = samples.take("control.barrier", per_link, "warps")
     if 1 in found and len(found) > 2:
         slope = float(np.polyfit(list(found), [r.median for r in found.values()], 1)[0])

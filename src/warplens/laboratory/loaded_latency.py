@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from warplens.laboratory.bandwidth import derive_dram
-from warplens.laboratory.gpu_session import GIB, KIB, MIB, Laboratory, Place, Unfit
+from warplens.laboratory.gpu_session import GIB, KIB, MIB, Laboratory, Residency, Unfit
 from warplens.laboratory.operations import OPERATIONS, Operation, chain_kernel
 from warplens.laboratory.plan import Effort, Entry, Sample, chain_sweep, chosen, repetitions, timed
 from warplens.laboratory.samples import Number, Reading, Samples, digits
@@ -53,7 +53,7 @@ def _adds(alpha: int) -> str:
 def stream_kernel(
     alpha: int = 0, chains: int = 1, width: int = 4, level: str = "default", unroll: int | None = None
 ) -> Kernel:
-    """Chains of loads for a given time: latency and throughput under load, with alpha adds after each load.
+    """Return the kernel of chains of loads for a given time: latency and throughput, with alpha adds after each load.
 
     size: cycles to run; trips: most trips of the loop, `unroll` loads each; a: entries of a chain's section. With c not
     0 the chains start c entries apart from thread to thread, for the random pattern. The clock is read when a trip's
@@ -107,7 +107,7 @@ KERNEL({name}, 1024) {{
 
 
 def measure_streams(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Chains of loads over occupancies, from DRAM, from a part of the L2 cache, or from the first level.
+    """Measure chains of loads over occupancies, from DRAM, from a part of the L2 cache, or from the first level.
 
     `dirty`: the array is written anew before each launch, so that the L2 cache is full of what must be written back.
     `one_sm`: one block of the whole device. `threads`: the most of a block.
@@ -118,44 +118,50 @@ def measure_streams(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[S
     for warps in chosen(entry, lab):
         try:
             threads = entry.parameters.get("threads", 0)
-            place = lab.place(kernel.name, warps, limit=where != "l1", threads=threads)
+            resident = lab.residency(kernel.name, warps, limit=where != "l1", threads=threads)
             if where == "l1":
                 lab.gpu.carve_out(lab.function(kernel.name), 0)
-            section, most = sections(lab, where, place, chains, width)
+            section, most = sections(lab, where, resident, chains, width)
         except Unfit:
             continue
-        blocks = 1 if entry.parameters.get("one_sm") else place.blocks_per_sm * lab.facts.sm_count
+        blocks = 1 if entry.parameters.get("one_sm") else resident.blocks_per_sm * lab.facts.sm_count
         given = {"size": BUDGET_CYCLES, "trips": most // kernel.facts["unroll"], "a": section}
         for repetition in range(repetitions(entry, effort)):
             if entry.parameters.get("dirty"):
                 lab.forget()
-                sections(lab, where, place, chains, width)
+                sections(lab, where, resident, chains, width)
             elif where == "dram":
                 lab.flush()
-            made = lab.sample(kernel.name, blocks, place.threads, place.shared, **given)
-            point = {"where": where, "warps": warps, **kernel.facts, "threads": place.threads, "repetition": repetition}
-            yield point, timed(made)
+            sample = lab.sample(kernel.name, blocks, resident.threads, resident.shared, **given)
+            point = {
+                "where": where,
+                "warps": warps,
+                **kernel.facts,
+                "threads": resident.threads,
+                "repetition": repetition,
+            }
+            yield point, timed(sample)
 
 
-def sections(lab: Laboratory, where: str, place: Place, chains: int, width: int) -> tuple[int, int]:
+def sections(lab: Laboratory, where: str, resident: Residency, chains: int, width: int) -> tuple[int, int]:
     """Write the chain that a place needs; return the entries of a section and the most loads of a chain."""
-    count = place.blocks_per_sm * lab.facts.sm_count * chains
+    count = resident.blocks_per_sm * lab.facts.sm_count * chains
     if where == "dram":
         entries = min(4 * GIB, lab.data_bytes - GIB) // width
-        section = entries // count // place.threads * place.threads
-        lab.fill(entries, place.threads, 0, width)
-        return section, section // place.threads - 8
+        section = entries // count // resident.threads * resident.threads
+        lab.fill(entries, resident.threads, 0, width)
+        return section, section // resident.threads - 8
     total = lab.facts.attributes["l2_bytes"] // 4 if where == "l2" else 16 * KIB * lab.facts.sm_count
-    section = max(1, total // width // count // place.threads) * place.threads
-    if where == "l1" and section * width * chains * place.blocks_per_sm > 64 * KIB:
+    section = max(1, total // width // count // resident.threads) * resident.threads
+    if where == "l1" and section * width * chains * resident.blocks_per_sm > 64 * KIB:
         raise Unfit("more than the first level holds")
-    lab.fill(section * count, place.threads, section, width)
+    lab.fill(section * count, resident.threads, section, width)
     lab.touch(section * count * width // 16 * 16, times=2)
     return section, 1 << 30
 
 
 def measure_random(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Every thread at another place: over footprints at full occupancy, over occupancies at one footprint (§6.7)."""
+    """Measure loads at random addresses: by footprint at full occupancy, by occupancy at one footprint (§6.7)."""
     kernel = entry.kernels[0]
     lab.zeros()
     width = kernel.facts["width"]
@@ -165,45 +171,45 @@ def measure_random(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sa
     for size, warps in points:
         entries = min(size // width, 1 << 30)
         try:
-            place = lab.place(kernel.name, warps)
+            resident = lab.residency(kernel.name, warps)
         except Unfit:
             continue
         lab.fill(entries, _MULTIPLIER, _INCREMENT, width, random=True)
         if size <= lab.facts.attributes["l2_bytes"]:
             lab.touch(size, times=2)
-        blocks = place.blocks_per_sm * lab.facts.sm_count
+        blocks = resident.blocks_per_sm * lab.facts.sm_count
         given = {"size": BUDGET_CYCLES, "trips": 1 << 30, "a": entries, "c": CHAIN_STRIDE}
         for repetition in range(effort.repetitions):
             if size > lab.facts.attributes["l2_bytes"]:
                 lab.flush()
-            made = lab.sample(kernel.name, blocks, place.threads, place.shared, **given)
-            yield {"bytes": size, "warps": warps, **kernel.facts, "repetition": repetition}, timed(made)
-    one = lab.place(kernel.name, 1)  # one warp of the whole device: the latency with nothing else going on
+            sample = lab.sample(kernel.name, blocks, resident.threads, resident.shared, **given)
+            yield {"bytes": size, "warps": warps, **kernel.facts, "repetition": repetition}, timed(sample)
+    one = lab.residency(kernel.name, 1)  # one warp of the whole device: the latency with nothing else going on
     lab.fill(GIB // width, _MULTIPLIER, _INCREMENT, width, random=True)
     for repetition in range(effort.repetitions):
         lab.flush()
         given = {"size": BUDGET_CYCLES, "trips": 1 << 30, "a": GIB // width, "c": CHAIN_STRIDE}
-        made = lab.sample(kernel.name, 1, 32, one.shared, **given)
-        yield {"bytes": GIB, "warps": 0, **kernel.facts, "repetition": repetition}, timed(made)
+        sample = lab.sample(kernel.name, 1, 32, one.shared, **given)
+        yield {"bytes": GIB, "warps": 0, **kernel.facts, "repetition": repetition}, timed(sample)
 
 
 def mixes() -> list[Entry]:
-    """The dissertation's mixes: alpha adds per load, special function or shared-memory access (§4.1, §4.7)."""
-    made = []
+    """Return the dissertation's mixes: alpha adds per load, special function or shared-memory access (§4.1, §4.7)."""
+    found = []
     for other, op in _mixed().items():
         for alpha in ALPHAS:
-            made.append(
+            found.append(
                 Entry(f"mix.{other}.a{alpha}", _pair(op, alpha), chain_sweep,
                       "throughput against occupancy (Figure 4.5)", {"register": op.register, "width": op.width},
                       quick=alpha in _QUICK_ALPHAS, weight=0.7)
             )  # fmt: skip
     for alpha in ALPHAS:
-        made.append(
+        found.append(
             Entry(f"mix.load.a{alpha}", (stream_kernel(alpha),), measure_streams,
                   "throughput and latency against occupancy (Figures 4.1, 5.5)", {"where": "dram"},
                   quick=alpha in _QUICK_ALPHAS, weight=1.0)
         )  # fmt: skip
-    return [*made, *_variants()]
+    return [*found, *_variants()]
 
 
 def _mixed() -> dict[str, Operation]:
@@ -213,54 +219,54 @@ def _mixed() -> dict[str, Operation]:
 
 
 def _pair(op: Operation, alpha: int, chains: int = 1) -> tuple[Kernel, Kernel]:
-    """The kernels of N and 2N links of a mix; the code of all chains together stays as long as that of one."""
+    """Return the kernels of N and 2N links of a mix; the code of all chains together stays as long as that of one."""
     length = max(1, min(64, 256 // (alpha + 1)) // chains)
     return chain_kernel(op, chains, False, alpha, length), chain_kernel(op, chains, True, alpha, length)
 
 
 def _variants() -> list[Entry]:
-    """The mixes with several chains per warp, and in smaller blocks; three repetitions are enough for a picture."""
-    made = []
+    """Return the mixes with several chains per warp, and in smaller blocks; three repetitions suffice for a picture."""
+    found = []
     for alpha in ALPHAS:
         for suffix, chains, threads in (("ilp2", 2, 0), ("ilp4", 4, 0), ("t128", 1, 128), ("t256", 1, 256)):
             shape = {"most_repetitions": 3, **({"threads": threads} if threads else {})}
             text = "as the mix without the suffix, " + (
                 f"in blocks of at most {threads} threads" if threads else f"{chains} chains per warp"
             )
-            made.append(
+            found.append(
                 Entry(f"mix.load.a{alpha}.{suffix}", (stream_kernel(alpha, chains),), measure_streams, text,
                       {"where": "dram", **shape}, quick=False, weight=0.5)
             )  # fmt: skip
             for other, op in _mixed().items():
-                made.append(
+                found.append(
                     Entry(f"mix.{other}.a{alpha}.{suffix}", _pair(op, alpha, chains), chain_sweep, text,
                           {"register": op.register, "width": op.width, **shape}, quick=False, weight=0.3)
                 )  # fmt: skip
     for alpha in _CUSP_ALPHAS:
-        made.append(
+        found.append(
             Entry(f"mix.load.a{alpha}.ilp8", (stream_kernel(alpha, 8),), measure_streams,
                   "as the mix without the suffix, 8 chains per warp", {"where": "dram", "most_repetitions": 3},
                   quick=False, weight=0.5)
         )  # fmt: skip
-    return made
+    return found
 
 
 def streams() -> list[Entry]:
-    """Latency under load: DRAM and L2 with 1 to 8 loads in flight per warp, 4, 8 and 16 bytes; the first level."""
-    made = []
+    """Return the measurements of latency under load: 1 to 8 loads in flight per warp, 4 to 16 bytes; first level."""
+    found = []
     for where, level in (("dram", "default"), ("l2", "l2"), ("l1", "l1")):
         for chains in (1, 2, 4, 8):
             for width in (4, 8, 16):
                 if (chains, width, where) == (1, 4, "dram"):  # mix.load.a0
                     continue
                 quick = chains == 1 or (where != "l1" and (chains, width) == (4, 4))
-                made.append(
+                found.append(
                     Entry(f"stream.{where}.ilp{chains}.b{width}", (stream_kernel(0, chains, width, level),),
                           measure_streams, "loaded latency against throughput (§6.4)", {"where": where},
                           quick=quick, weight=1.0 if where == "dram" else 0.5)
                 )  # fmt: skip
     return [
-        *made,
+        *found,
         Entry("stream.dram.dirty", (stream_kernel(0, 1, 4, "default"),), measure_streams,
               "as mix.load.a0, with an L2 cache full of what must be written back", {"where": "dram", "dirty": True},
               quick=False, weight=2.0),
@@ -277,7 +283,7 @@ def _cycles(point: dict[str, Any], values: dict[str, Any]) -> float:
 
 
 def derive_dram_latency(samples: Samples) -> Iterator[Number]:
-    """Latency of a coalesced load and what every further transaction adds."""
+    """Derive latency of a coalesced load and what every further transaction adds."""
     alone = samples.take("mix.load.a0", _cycles, "warps")
     if not alone:
         return
@@ -317,7 +323,7 @@ def _further(point: dict[str, Any], values: dict[str, Any]) -> float:
 
 
 def derive_load_table(samples: Samples) -> Iterator[Number]:
-    """Throughput of loads against occupancy, one in flight per warp, as Zhang & Owens read it off."""
+    """Derive throughput of loads against occupancy, one in flight per warp, as Zhang & Owens read it off."""
     entry, sms = "mix.load.a0", samples.head["facts"]["attributes"]["sm_count"]
     rates = samples.take(entry, lambda p, v: v["rate"] * LANES / sms, "warps")
     if len(rates) > 2:
@@ -328,7 +334,7 @@ def derive_load_table(samples: Samples) -> Iterator[Number]:
 
 
 def derive_contention(samples: Samples) -> Iterator[Number]:
-    """Latency against throughput, a + b x / (c - x), for DRAM, L2 and L1 (§6.4)."""
+    """Derive latency against throughput, a + b x / (c - x), for DRAM, L2 and L1 (§6.4)."""
     clock = samples.head["reference_ghz"] * 1e9
     found = [n.value for n in derive_dram(samples) if n.key == "memory.sustained_bytes_per_second"]
     peak = next((value for value in found if isinstance(value, float)), 0.0)

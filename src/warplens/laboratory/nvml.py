@@ -49,7 +49,7 @@ class Watch:
 
     @property
     def there(self) -> bool:
-        """Whether NVML answers."""
+        """True if NVML answers."""
         return self._library is not None
 
     def _number(self, call: str, *arguments: Any, kind: Any = ctypes.c_uint) -> int | None:

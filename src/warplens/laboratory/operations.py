@@ -199,9 +199,9 @@ def _text(name: str, op: Operation, chains: int, links: int, alpha: int, words: 
     variables += "".join(f"  {kind} {name} = given[{i}];\n" for i, name in enumerate("yzvw", 1))
     adds = f" UNROLL for (int i = 0; i < {alpha}; i++) ADD({{x}});" if alpha else ""
     orders = ("y, z, v, w", "y, z, v, w" if shared else "v, w, y, z")
-    turns = ["".join(f"LINK(x{k}, {others}){adds.format(x=f'x{k}')} " for k in range(chains)) for others in orders]
-    body = f"      UNROLL for (int u = 0; u < {links // 2}; u++) {{ {turns[0]} {turns[1]} }}\n"
-    body += f"      {turns[0]}\n" if links % 2 else ""
+    ordered = ["".join(f"LINK(x{k}, {others}){adds.format(x=f'x{k}')} " for k in range(chains)) for others in orders]
+    body = f"      UNROLL for (int u = 0; u < {links // 2}; u++) {{ {ordered[0]} {ordered[1]} }}\n"
+    body += f"      {ordered[0]}\n" if links % 2 else ""
     c = op.register
     add = 'asm volatile("add.f32 %0, %0, %1;" : "+f"(x) : "f"(zero));'
     if c == "r":  # within the assembly: of a register of both types the compiler may make a conversion
@@ -220,7 +220,7 @@ def _text(name: str, op: Operation, chains: int, links: int, alpha: int, words: 
 
 
 def _shared_setup(words: int, width: int) -> str:
-    """A word holds its own address; of an access of several words the first does, and the others are zero."""
+    """Fill shared memory: a word has its own address; of a wider access the first word does, the others are zero."""
     return f"""\
   __shared__ u32 words[{words}];
   u32 mine = shared_address(words) + (threadIdx.x * a % {words - 2048}) * 4;

@@ -49,7 +49,7 @@ def patched(kernels: list[Kernel], cubin: bytes) -> bytes:
     return bytes(code)
 
 
-def _places(code: bytearray, cubin: Cubin, kernel: str, opcode: str) -> Iterator[int]:
+def _offsets(code: bytearray, cubin: Cubin, kernel: str, opcode: str) -> Iterator[int]:
     """Yield where in the file a kernel's instructions of one opcode begin."""
     section = cubin.sections[f".text.{kernel}"]
     for at in range(section.start, section.start + section.size, 16):
@@ -70,7 +70,7 @@ def _put(code: bytearray, at: int, first: int, bits: int, value: int) -> None:
 
 def _drop(code: bytearray, cubin: Cubin, kernel: str, which: str) -> int:
     opcode, cycles = which.split(".")
-    found = list(_places(code, cubin, kernel, opcode))
+    found = list(_offsets(code, cubin, kernel, opcode))
     for at in found:
         control = _word(code, at) >> 105 << 105
         code[at : at + 16] = (control | _NOP).to_bytes(16, "little")
@@ -79,20 +79,20 @@ def _drop(code: bytearray, cubin: Cubin, kernel: str, which: str) -> int:
 
 
 def _registers(code: bytearray, cubin: Cubin, kernel: str, classes: str) -> int:
-    found = list(_places(code, cubin, kernel, "FFMA"))
+    found = list(_offsets(code, cubin, kernel, "FFMA"))
     for n, at in enumerate(found):
         own = _word(code, at) >> 24 & 0xFF
         taken = [own]
-        for offset, first, turn in zip(_BESIDE[classes], (32, 64), (n, n + 2), strict=True):
+        for offset, first, choice in zip(_BESIDE[classes], (32, 64), (n, n + 2), strict=True):
             free = [r for r in range(_LAST_REGISTER + 1) if (r - own - offset) % 4 == 0 and r not in taken]
-            taken.append(free[turn % len(free)])
+            taken.append(free[choice % len(free)])
             _put(code, at, first, 8, taken[-1])
         _put(code, at, 122, 3, 0)  # nothing of the one before is used again
     return len(found)
 
 
 def _weak(code: bytearray, cubin: Cubin, kernel: str, opcode: str) -> int:
-    found = list(_places(code, cubin, kernel, opcode))
+    found = list(_offsets(code, cubin, kernel, opcode))
     for at in found:
         _put(code, at, _SCOPE, 4, 0)
     return len(found)
@@ -101,14 +101,14 @@ def _weak(code: bytearray, cubin: Cubin, kernel: str, opcode: str) -> int:
 def _stall(code: bytearray, cubin: Cubin, kernel: str, which: str) -> int:
     opcode, cycles = which.split(".")
     least = _FIXED_LATENCY if opcode == "WIDE" else int(cycles) + 1
-    waits = [at for at in _places(code, cubin, kernel, opcode) if _word(code, at) >> _STALL & 15 >= least]
+    waits = [at for at in _offsets(code, cubin, kernel, opcode) if _word(code, at) >> _STALL & 15 >= least]
     for at in waits:
         _put(code, at, _STALL, 4, int(cycles))
     return len(waits)
 
 
 def _sources(code: bytearray, cubin: Cubin, kernel: str, opcode: str) -> int:
-    found = list(_places(code, cubin, kernel, opcode))
+    found = list(_offsets(code, cubin, kernel, opcode))
     results = {_word(code, at) >> _WRITE & 7 for at in found}
     free = max(set(range(_SCOREBOARDS)) - results, default=None)
     if free is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warplens.laboratory import stamps
-from warplens.laboratory.gpu_session import SCHEDULERS, Laboratory, Place, Unfit
+from warplens.laboratory.gpu_session import SCHEDULERS, Laboratory, Residency, Unfit
 from warplens.laboratory.source import Kernel
 
 # A point of a measurement and one repetition's values there.
@@ -30,7 +30,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Entry:
-    """One measurement: `plan` launches `kernels` with `parameters`; `yields` says what comes of it."""
+    """One measurement: `plan` launches `kernels` with `parameters`; `yields` names its result."""
 
     name: str
     kernels: tuple[Kernel, ...]
@@ -83,17 +83,17 @@ def timed(values: dict[str, float], suffix: str = "") -> dict[str, float]:
 
 
 def trips_for(
-    lab: Laboratory, name: str, place: Place, most: int = 20_000, cycles: int = _TARGET_CYCLES, **arguments: Any
+    lab: Laboratory, name: str, resident: Residency, most: int = 20_000, cycles: int = _TARGET_CYCLES, **arguments: Any
 ) -> int:
     """Return how many trips take about the time of a good launch, from a short one."""
-    probe, blocks = 4, place.blocks_per_sm * lab.facts.sm_count
-    records = lab.stamped(name, blocks, place.threads, place.shared, trips=probe, **arguments)
+    probe, blocks = 4, resident.blocks_per_sm * lab.facts.sm_count
+    records = lab.stamped(name, blocks, resident.threads, resident.shared, trips=probe, **arguments)
     taken = stamps.reduce(records)["span_cycles"]
     return int(max(4, min(most, probe * cycles / max(taken, 1.0))))
 
 
 def chain_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Kernels of N and 2N links in turn, over occupancies (and strides of shared memory)."""
+    """Measure kernels of N and 2N links in turn, over occupancies (and strides of shared memory)."""
     half, double = entry.kernels
     register, shared = entry.parameters["register"], entry.parameters.get("width", 0)
     if entry.parameters.get("own_addresses"):  # every entry of 8 bytes leads to itself
@@ -104,7 +104,9 @@ def chain_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
             try:
                 threads = entry.parameters.get("threads", 0)
                 limit = entry.parameters.get("limit", True)
-                places = [lab.place(kernel.name, warps, limit=limit, threads=threads) for kernel in (half, double)]
+                residents = [
+                    lab.residency(kernel.name, warps, limit=limit, threads=threads) for kernel in (half, double)
+                ]
             except Unfit:
                 continue
             if not limit:
@@ -113,34 +115,34 @@ def chain_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
             slower = max(1, (stride or 32) * shared // 4)  # accesses to one bank, or to one word, take turns
             size = max(_CHAIN_CYCLES, _SLOW_CHAIN_CYCLES * slower) * half.facts["chains"]
             given = {"a": stride * max(1, shared), "c": NEVER, "size": size}
-            point = {"warps": warps, "stride": stride, "threads": places[0].threads, **half.facts}
-            with _own_clock(lab, entry, double, places[1], given):
+            point = {"warps": warps, "stride": stride, "threads": residents[0].threads, **half.facts}
+            with _own_clock(lab, entry, double, residents[1], given):
                 for repetition in range(repetitions(entry, effort)):
                     values: dict[str, float] = {}
-                    for suffix, kernel, place in (("_n", half, places[0]), ("_2n", double, places[1])):
-                        values |= timed(_sampled(lab, kernel, place, given), suffix)
+                    for suffix, kernel, resident in (("_n", half, residents[0]), ("_2n", double, residents[1])):
+                        values |= timed(_sampled(lab, kernel, resident, given), suffix)
                     yield {**point, "repetition": repetition}, values
 
 
-def _sampled(lab: Laboratory, kernel: Kernel, place: Place, given: dict[str, Any]) -> dict[str, float]:
-    blocks = place.blocks_per_sm * lab.facts.sm_count
-    return lab.sample(kernel.name, blocks, place.threads, place.shared, **given)
+def _sampled(lab: Laboratory, kernel: Kernel, resident: Residency, given: dict[str, Any]) -> dict[str, float]:
+    blocks = resident.blocks_per_sm * lab.facts.sm_count
+    return lab.sample(kernel.name, blocks, resident.threads, resident.shared, **given)
 
 
 def _own_clock(
-    lab: Laboratory, entry: Entry, kernel: Kernel, place: Place, given: dict[str, Any]
+    lab: Laboratory, entry: Entry, kernel: Kernel, resident: Residency, given: dict[str, Any]
 ) -> contextlib.AbstractContextManager[None]:
     """Watch the clock by what this kernel holds, where the entry says that it has one of its own."""
     if not entry.parameters.get("own_clock"):
         return contextlib.nullcontext()
-    blocks = place.blocks_per_sm * lab.facts.sm_count
+    blocks = resident.blocks_per_sm * lab.facts.sm_count
     return lab.at_own_clock(
-        lambda: stamps.reduce(lab.stamped(kernel.name, blocks, place.threads, place.shared, **given))
+        lambda: stamps.reduce(lab.stamped(kernel.name, blocks, resident.threads, resident.shared, **given))
     )
 
 
 def block_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Kernels of N and 2N links with one block per SM of so many warps: barriers, loops, branches, groups of warps."""
+    """Measure kernels of N and 2N links with one block of so many warps per SM: barriers, loops, branches, groups."""
     half, double = entry.kernels
     lab.operands(entry.parameters.get("register", "f"))
     if entry.parameters.get("own_addresses"):  # every entry of 8 bytes leads to itself
@@ -148,17 +150,17 @@ def block_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
     for a in entry.parameters.get("a", (0,)):
         for warps in entry.parameters.get("warps", (1, 2, 4, 8, 16, 32)):
             try:
-                places = [lab.place(kernel.name, warps) for kernel in (half, double)]
+                residents = [lab.residency(kernel.name, warps) for kernel in (half, double)]
             except Unfit:
                 continue
             given = {"a": a, "c": NEVER}
             cycles = entry.parameters.get("cycles", _TARGET_CYCLES)
-            given["trips"] = trips_for(lab, half.name, places[0], cycles=cycles, **given)
-            with _own_clock(lab, entry, double, places[1], given):
+            given["trips"] = trips_for(lab, half.name, residents[0], cycles=cycles, **given)
+            with _own_clock(lab, entry, double, residents[1], given):
                 for repetition in range(effort.repetitions):
                     values: dict[str, float] = {}
-                    for suffix, kernel, place in (("_n", half, places[0]), ("_2n", double, places[1])):
-                        values |= kept(_sampled(lab, kernel, place, given), suffix)
+                    for suffix, kernel, resident in (("_n", half, residents[0]), ("_2n", double, residents[1])):
+                        values |= kept(_sampled(lab, kernel, resident, given), suffix)
                     point = {"warps": warps, "a": a, "trips": given["trips"], **half.facts}
                     yield {**point, "repetition": repetition}, values
 

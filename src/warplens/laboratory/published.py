@@ -162,16 +162,16 @@ def measure_barriers(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[
     for sms, blocks, each in shapes:
         for kernel in entry.kernels:
             try:
-                place = lab.place(kernel.name, blocks * each, threads=32 * each)
+                residency = lab.residency(kernel.name, blocks * each, threads=32 * each)
             except Unfit:
                 continue
             grid = sms * blocks
-            given = {"size": grid * place.threads * _WORD_BYTES, "value": 1.0}
+            given = {"size": grid * residency.threads * _WORD_BYTES, "value": 1.0}
             point = {"sms_used": sms, "blocks": blocks, "warps": blocks * each, "trips": _TRIPS, **kernel.facts}
             for repetition in range(effort.repetitions):
                 values: dict[str, float] = {}
                 for suffix, trips in (("_n", _TRIPS), ("_2n", 2 * _TRIPS)):
-                    launched = partial(_after_flush, lab, kernel.name, grid, place.threads, place.shared)
+                    launched = partial(_after_flush, lab, kernel.name, grid, residency.threads, residency.shared)
                     values |= kept(lab.steady(partial(launched, trips=trips, **given)), suffix)
                 yield {**point, "repetition": repetition}, values
 

@@ -48,7 +48,7 @@ class Progress:
         return (time.monotonic() - self.begin) * (self.total - self.done) / worked if worked > 0 else 0.0
 
     def step(self, weight: float, name: str, note: str = "", *, skipped: bool = False) -> None:
-        """One step is done, or need not be."""
+        """Count a step that is done, or need not be."""
         self.done += weight
         self.skipped += weight if skipped else 0.0
         if self._bar:

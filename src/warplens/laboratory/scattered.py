@@ -132,27 +132,27 @@ def entries() -> list[Entry]:
 def twice(lab: Laboratory, name: str, trips: int, **given: Any) -> dict[str, float]:
     """Return the seconds of a launch with so many trips and with twice as many."""
     seconds = []
-    for turns in (trips, 2 * trips):
+    for times in (trips, 2 * trips):
         lab.launch("blocks", 1, 32, size=_AHEAD_CYCLES)  # the others wait behind it, one close to the other
         lab.gpu.mark(0)
-        lab.launch(name, BLOCKS_PER_SM * lab.facts.sm_count, THREADS, trips=turns, **given)
+        lab.launch(name, BLOCKS_PER_SM * lab.facts.sm_count, THREADS, trips=times, **given)
         lab.gpu.mark(1)
         seconds.append(lab.gpu.elapsed_seconds())
     return {"seconds_n": seconds[0], "seconds_2n": seconds[1]}
 
 
 def measure_packets(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Every kernel with the entry's shapes: lanes to a place, bytes from lane to lane, bytes of a place."""
+    """Measure every kernel with the entry's shapes: lanes to a place, bytes from lane to lane, bytes of a place."""
     size = entry.parameters["bytes"]
     if 2 * size + GIB > lab.data_bytes:
         return
     for kernel in entry.kernels:
-        for lanes, apart, place in entry.parameters["shapes"]:
-            if lanes > 1 and apart < kernel.facts["width"]:
+        for lanes, pitch, piece_bytes in entry.parameters["shapes"]:
+            if lanes > 1 and pitch < kernel.facts["width"]:
                 continue
-            given = {"size": size, "a": lanes, "b": apart, "c": place}
+            given = {"size": size, "a": lanes, "b": pitch, "c": piece_bytes}
             threads = BLOCKS_PER_SM * lab.facts.sm_count * THREADS
-            point = {"bytes": size, "lanes": lanes, "apart": apart, "place": place, **kernel.facts,
+            point = {"bytes": size, "lanes": lanes, "apart": pitch, "place": piece_bytes, **kernel.facts,
                      "threads": threads, "trips": TRIPS}  # fmt: skip
             twice(lab, kernel.name, TRIPS, **given)  # loads the kernel, fills the L2 cache
             for repetition in range(2 * effort.repetitions):
@@ -188,7 +188,7 @@ def _read_behind(lab: Laboratory, write: str, read: str, size: int, many: int) -
 
 
 def measure_residence(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """All SMs visit the lines of a footprint in no order, then each times some: how many of them L2 still has.
+    """Measure L2's lines after random visits by all SMs to a footprint: how many of them it still has.
 
     A line that is asked for by atomics is at one place; one that is read may be kept in both halves of L2.
     """
@@ -210,8 +210,8 @@ def _visited(lab: Laboratory, visit: str, single: str, lines: int, repetition: i
     threads = BLOCKS_PER_SM * sms * THREADS
     trips = -(-min(_VISITS * lines, 1 << 24) // (4 * threads))
     lab.launch(visit, BLOCKS_PER_SM * sms, THREADS, size=lines, trips=trips, c=seed)
-    place, many = lab.place(single, 1), _FIRST + _SINGLES
-    stamps.columns(lab.stamped(single, sms, 32, place.shared, size=lines, trips=many, c=seed + 1))
+    resident, many = lab.residency(single, 1), _FIRST + _SINGLES
+    stamps.columns(lab.stamped(single, sms, 32, resident.shared, size=lines, trips=many, c=seed + 1))
     taken = lab.results(sms * many).reshape(sms, many)[:, _FIRST:]
     counts = np.bincount(np.minimum(taken // _BIN_CYCLES, 63).ravel().astype(int))
     return {"mean_cycles": round(float(taken.mean()), 2), "bin_cycles": _BIN_CYCLES, "histogram": counts.tolist()}
@@ -228,7 +228,7 @@ def _packet_seconds(point: Point, values: dict[str, Any]) -> float:
 
 
 def derive_random_access(samples: Samples) -> Iterator[Number]:
-    """Bytes of sectors per second where every lane of a load is somewhere else, by footprint."""
+    """Derive bytes of sectors per second where every lane of a load is somewhere else, by footprint."""
     clock, entry = samples.head["reference_ghz"] * 1e9, "stream.random"
     most = samples.head["facts"]["attributes"]["threads_per_sm_max"] // LANES
 
@@ -249,15 +249,15 @@ def derive_random_access(samples: Samples) -> Iterator[Number]:
 
 
 def derive_packets(samples: Samples) -> Iterator[Number]:
-    """Seconds of L2 per packet and per sector, of loads and stores; a packet is what an access asks of one line."""
+    """Derive the seconds of L2 per packet and per sector, of loads and stores; a packet is a part in one line."""
 
-    shapes = [(width, apart) for width in (4, 16) for apart in (16, 32, 64, 128)]
+    shapes = [(width, pitch) for width in (4, 16) for pitch in (16, 32, 64, 128)]
     load, store, both = (
         samples.take(f"packets.{kind}", _packet_seconds, "width", "apart") for kind in ("load", "store", "both")
     )
     if not (load.keys() >= {(4, 128), (4, 32)} and store.keys() >= set(shapes) and both.keys() >= set(shapes)):
         return
-    one, two, four = (store[4, apart] for apart in (128, 64, 32))
+    one, two, four = (store[4, pitch] for pitch in (128, 64, 32))
     sector = ((four.median - one.median) / 3 + (two.median - one.median) + (four.median - two.median) / 2) / 3
     whole = store[16, 16]
     more = [both[shape].median - store[shape].median for shape in shapes]
@@ -278,13 +278,13 @@ def derive_packets(samples: Samples) -> Iterator[Number]:
 
 
 def derive_anywhere(samples: Samples) -> Iterator[Number]:
-    """Bytes per second of DRAM where every place is somewhere else."""
-    for key, entry, place, each, how in (
+    """Derive the bytes per second of DRAM where every address is somewhere else."""
+    for key, entry, piece_bytes, each, how in (
         ("load", "load", 32, _DRAM_BYTES, "loads, every lane in a sector somewhere in 2 GiB: half a line each"),
         ("store", "store", 32, 32, "stores of 32 bytes somewhere in 8 GiB"),
         ("partial_store", "store", 16, 32, "stores of 16 bytes somewhere in 8 GiB, a sector each"),
     ):
-        taken = samples.one(f"packets.dram.{entry}", _packet_seconds, place=place)
+        taken = samples.one(f"packets.dram.{entry}", _packet_seconds, place=piece_bytes)
         if taken:
             rate = Reading(tuple(each / seconds for seconds in taken.all))
             yield from number(f"scattered.dram_{key}_bytes_per_second", rate, f"packets.dram.{entry}", how, worth=3)

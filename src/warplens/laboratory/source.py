@@ -130,7 +130,7 @@ class Kernel:
     until: int = 999  # the last GPU that has the instruction
 
     def fits(self, arch: str) -> bool:
-        """Whether the kernel can be made for an architecture such as sm_90."""
+        """Return True if the kernel can be made for an architecture such as sm_90."""
         number = int(arch.removeprefix("sm_").rstrip("af"))
         return self.since <= number <= self.until and (
             not self.only or number == int(self.only.removeprefix("sm_").rstrip("af"))
@@ -206,7 +206,7 @@ KERNEL(scatter, 256) {
 
 
 def warm_kernel() -> Kernel:
-    """Busy arithmetic for `size` cycles: brings the clocks up."""
+    """Return the kernel of busy arithmetic for `size` cycles: brings the clocks up."""
     text = """\
 KERNEL(warm, 1024) {
   if (threadIdx.x < 32) stamp_begin(records);
@@ -224,7 +224,7 @@ KERNEL(warm, 1024) {
 
 
 def blocks_kernel() -> Kernel:
-    """Blocks that last `size` cycles by the clock and stamp begin and end in both times: the tail of a grid."""
+    """Return the kernel of blocks that last `size` cycles and stamp begin and end in both times: the tail of a grid."""
     text = """\
 KERNEL(blocks, 1024) {
   if (threadIdx.x < 32) stamp_begin(records);
@@ -237,7 +237,7 @@ KERNEL(blocks, 1024) {
 
 
 def moment_kernel() -> Kernel:
-    """Every SM reads the GPU's timer and at once its clock: a pair of words for each, from word a of `out` on."""
+    """Return the kernel in which every SM reads the GPU's timer and its clock: two words each, from word a of `out`."""
     text = """\
 KERNEL(moment, 32) {
   u64 ns = nanoseconds(), at = cycles();

@@ -173,12 +173,12 @@ KERNEL({name}, {threads}) {{
 
 
 def entries() -> list[Entry]:
-    """Matrix instructions: one warp's, with 1, 2 and 4 chains; those of four warps together, by columns."""
-    made = []
+    """Return the measurements of matrix instructions: one warp's, with 1 to 4 chains; four warps', by columns."""
+    found = []
     for matrix in MATRICES:
         for chains in (1, 2) if matrix.name == "f64_16816" else (1, 4):
             kernels = mma_kernel(matrix, chains), mma_kernel(matrix, chains, doubled=True)
-            made.append(
+            found.append(
                 Entry(f"tensor.{matrix.name}" + (f".ilp{chains}" if chains > 1 else ""), kernels, chain_sweep,
                       "mma.sync: latency and throughput", {"register": "f", "own_clock": True}, weight=0.5)
             )  # fmt: skip
@@ -186,20 +186,20 @@ def entries() -> list[Entry]:
         for columns in (64, 128, 256):
             kernels = wgmma_kernel(group, columns), wgmma_kernel(group, columns, doubled=True)
             warps = (4, 8) if columns > 128 else (4, 8, 16)
-            made.append(
+            found.append(
                 Entry(f"tensor.group.{group.name}.c{columns}", kernels, block_sweep,
                       "wgmma: throughput", {"warps": warps, "own_clock": True}, weight=0.2)
             )  # fmt: skip
-    return made
+    return found
 
 
 _GROUP_LOOP_CYCLES = 33  # around a trip of wgmma: 21 and 2 by the stall counts in the machine code, 10 for its branch
 
 
 def derive_matrices(samples: Samples) -> Iterator[Number]:
-    """Matrix instructions: latency of one in a chain, rate of multiplications and additions, the clock they hold."""
-    held = samples.one("tensor.f16", lambda p, v: v["ghz_2n"])
-    yield from number("chip.tensor_clock_hz", held, "tensor.f16", "cycles over nanoseconds, all occupancies", 1e9)
+    """Derive matrix instructions: latency of one in a chain, rate of multiplications and additions, their clock."""
+    clock = samples.one("tensor.f16", lambda p, v: v["ghz_2n"])
+    yield from number("chip.tensor_clock_hz", clock, "tensor.f16", "cycles over nanoseconds, all occupancies", 1e9)
     names = [(f"tensor.{m.name}", m.name, m.operations) for m in MATRICES]
     for entry, name, operations_each in names:
         key, alone, top = f"tensor.{name}", latency(samples, entry), best(samples, entry)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from warplens.laboratory import stamps
-from warplens.laboratory.gpu_session import SCHEDULERS, Laboratory, Place
+from warplens.laboratory.gpu_session import SCHEDULERS, Laboratory, Residency
 from warplens.laboratory.plan import NEVER, Effort, Entry, Sample, between_events, kept
 from warplens.laboratory.samples import Number, Point, Samples, digits, per_link
 from warplens.laboratory.source import LANES, SCOPE, ZERO_AT, Expectation, Kernel
@@ -33,7 +33,7 @@ QUEUED = {"mufu": (2, 3, 4, 12, 16), "lds": (2, 4, 8, 12, 16, 20, 24, 32, 40, 48
 
 
 def queue_kernel(unit: str, count: int) -> Kernel:
-    """Issue so many independent instructions of one unit back to back, and wait for their results, turn by turn.
+    """Return the kernel of so many independent instructions of one unit back to back, and a wait for their results.
 
     a: words from lane to lane in shared memory, where a word holds its own address. Counted are the cycles from before
     the first until the last was issued, whose result nobody waits for then.
@@ -71,12 +71,12 @@ KERNEL({name}, 128) {{
 
 
 def barrier_kernel(store: bool, count: int, barrier: bool) -> Kernel:
-    """Turns of so many reads of shared memory, or stores to it, and a barrier of the block, or none."""
+    """Return the kernel of iterations of so many reads of shared memory, or stores, and a barrier, or none."""
     name = f"meeting_{'store' if store else 'read'}{count}" + ("" if barrier else "_none")
-    place = "at + 128 * (k % 4)"
-    one = f'asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(v[k]) : "r"({place}) : "memory"); '
+    address = "at + 128 * (k % 4)"
+    one = f'asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(v[k]) : "r"({address}) : "memory"); '
     if store:
-        one = f'asm volatile("st.volatile.shared.u32 [%0], %1;" :: "r"({place}), "r"(turn) : "memory"); '
+        one = f'asm volatile("st.volatile.shared.u32 [%0], %1;" :: "r"({address}), "r"(turn) : "memory"); '
     text = f"""\
 KERNEL({name}, 128) {{
   __shared__ u32 tile[128];
@@ -127,7 +127,7 @@ KERNEL({name}, {threads}) {{
 
 
 def straight_kernel(length: int) -> Kernel:
-    """So many dependent multiply-adds, once: what they take when their code is in no cache."""
+    """Return the kernel of so many dependent multiply-adds, once: what they take when their code is in no cache."""
     name = f"straight_{length}"
     text = f"""\
 KERNEL({name}, 32) {{
@@ -143,49 +143,49 @@ _QUEUE_TRIPS = 100
 _MEETING_ACCESSES = 6400  # of a warp: long enough for a clock while the data path is busy
 CONFLICT_WORDS = 32  # from lane to lane: all in one bank, so that an access takes 32 cycles
 BLOCK_WARPS = 4  # of the blocks that meet: as many of them as fit, so that others always have something to ask for
-TURNS = (2, 4, 8, 16, 32)  # of a strip
+ITERATIONS = (2, 4, 8, 16, 32)  # of a strip
 _COPIES = 20  # of each in a sample
 SHIFTS = (1, 8)  # words from a line to where a row begins: in the middle of a sector, and at a whole one
 
 
 def measure_queues(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """So many instructions of one unit in a row: cycles until the last is issued; a lone warp, one per scheduler."""
+    """Measure so many instructions of one unit in a row: cycles until the last issues; one warp, one per scheduler."""
     lab.operands("f")
     for kernel in entry.kernels:
         for warps in (1, SCHEDULERS):
-            place = lab.place(kernel.name, warps)
+            resident = lab.residency(kernel.name, warps)
             for repetition in range(effort.repetitions):
-                values = lab.steady(partial(_issuing, lab, kernel, place))
+                values = lab.steady(partial(_issuing, lab, kernel, resident))
                 yield {"warps": warps, **kernel.facts, "repetition": repetition}, values
 
 
-def _issuing(lab: Laboratory, kernel: Kernel, place: Place) -> dict[str, float]:
+def _issuing(lab: Laboratory, kernel: Kernel, resident: Residency) -> dict[str, float]:
     """Return the cycles until the last instruction of a row was issued: mean over warps, and the longest."""
     given = {"trips": _QUEUE_TRIPS, "a": CONFLICT_WORDS, "c": NEVER}
-    records = lab.stamped(kernel.name, lab.facts.sm_count, place.threads, place.shared, **given)
-    made, each = stamps.reduce(records), stamps.columns(records)["count"] / _QUEUE_TRIPS
-    return {"issuing": round(float(each.mean()), 3), "longest": round(float(each.max()), 3), **kept(made),
-            "span_ns": made["span_ns"]}  # fmt: skip
+    records = lab.stamped(kernel.name, lab.facts.sm_count, resident.threads, resident.shared, **given)
+    sample, each = stamps.reduce(records), stamps.columns(records)["count"] / _QUEUE_TRIPS
+    return {"issuing": round(float(each.mean()), 3), "longest": round(float(each.max()), 3), **kept(sample),
+            "span_ns": sample["span_ns"]}  # fmt: skip
 
 
 def measure_barriers(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Blocks of four warps, as many as fit, in turns of accesses to shared memory and a barrier: N and 2N turns."""
+    """Measure blocks of four warps, as many as fit, in iterations of shared-memory accesses and a barrier: N and 2N."""
     warps = lab.facts.warps_per_sm_max
     for kernel in entry.kernels:
-        place = lab.place(kernel.name, warps, threads=32 * BLOCK_WARPS)
-        grid = place.blocks_per_sm * lab.facts.sm_count
-        turns = _MEETING_ACCESSES // kernel.facts["accesses"]
+        resident = lab.residency(kernel.name, warps, threads=32 * BLOCK_WARPS)
+        grid = resident.blocks_per_sm * lab.facts.sm_count
+        iterations = _MEETING_ACCESSES // kernel.facts["accesses"]
         for repetition in range(effort.repetitions):
             values: dict[str, float] = {}
-            for suffix, trips in (("_n", turns), ("_2n", 2 * turns)):
-                made = lab.sample(kernel.name, grid, place.threads, place.shared, trips=trips, c=NEVER)
-                values |= {**kept(made, suffix), f"mean_span_cycles{suffix}": round(made["mean_span_cycles"], 2)}
-            point = {"warps": warps, "blocks": place.blocks_per_sm, "turns": turns, **kernel.facts}
+            for suffix, trips in (("_n", iterations), ("_2n", 2 * iterations)):
+                sample = lab.sample(kernel.name, grid, resident.threads, resident.shared, trips=trips, c=NEVER)
+                values |= {**kept(sample, suffix), f"mean_span_cycles{suffix}": round(sample["mean_span_cycles"], 2)}
+            point = {"warps": warps, "blocks": resident.blocks_per_sm, "turns": iterations, **kernel.facts}
             yield {**point, "repetition": repetition}, values
 
 
 def measure_strips(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Strips of a table copied from top to bottom, half of it and all, by width, turns and where rows begin.
+    """Measure strips of a table copied from top to bottom, half and all of it, by width, iterations and shift of rows.
 
     The GPU may lower its clock for them, on some more than on others: they are watched by the clock that they hold.
     """
@@ -194,20 +194,20 @@ def measure_strips(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sa
     for kernel in entry.kernels:
         for shift in SHIFTS:
             copied = partial(_copied, lab, kernel.name, kernel.facts, shift)
-            with lab.at_own_clock(partial(lab.clocked, partial(copied, TURNS[0], 3))):
-                for turns in TURNS:
+            with lab.at_own_clock(partial(lab.clocked, partial(copied, ITERATIONS[0], 3))):
+                for iterations in ITERATIONS:
                     for repetition in range(2 * effort.repetitions):
-                        point = {"turns": turns, "shift": shift, **kernel.facts, "repetition": repetition}
-                        yield point, lab.watched(partial(copied, turns))
+                        point = {"turns": iterations, "shift": shift, **kernel.facts, "repetition": repetition}
+                        yield point, lab.watched(partial(copied, iterations))
     lab.forget()
 
 
 def _copied(
-    lab: Laboratory, name: str, facts: dict[str, int], shift: int, turns: int, copies: int = _COPIES
+    lab: Laboratory, name: str, facts: dict[str, int], shift: int, iterations: int, copies: int = _COPIES
 ) -> dict[str, float]:
     """Return the seconds of half a table and of all of it: the mean of some turns, without the fastest and slowest."""
-    blocks = WORDS // facts["words"] * (ROWS // (turns * facts["rows"]))
-    given = {"size": WORDS + 2 * shift, "trips": turns, "a": shift}
+    blocks = WORDS // facts["words"] * (ROWS // (iterations * facts["rows"]))
+    given = {"size": WORDS + 2 * shift, "trips": iterations, "a": shift}
     taken = np.sort([
         [between_events(lab, name, n, max(128, facts["words"]), **given)["seconds"] for n in (blocks // 2, blocks)]
         for _ in range(copies)
@@ -217,7 +217,7 @@ def _copied(
 
 
 def measure_cold_code(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Long code on all SMs, one warp each, just after it ran and after L2 was read full of something else."""
+    """Measure long code on all SMs, one warp each, just after it ran and after L2 was filled with something else."""
     lab.operands("f")
     for kernel in entry.kernels:
         for flushed in (False, True):
@@ -235,7 +235,7 @@ def _run_through(lab: Laboratory, name: str, flushed: bool) -> dict[str, float]:
 
 
 def entries() -> list[Entry]:
-    """Places before units, barriers beside shared memory, strips that drift apart, code in no cache."""
+    """Return the measurements of queues before units, barriers beside shared memory, strips, code in no cache."""
     meetings = [
         barrier_kernel(store, n, barrier) for store in (False, True) for n in ACCESSES for barrier in (False, True)
     ]
@@ -254,14 +254,14 @@ def entries() -> list[Entry]:
 
 
 _KINDS = {"mufu_rsq": "sfu", "lds": "shared", "shfl": "shuffle"}
-_APART = 2  # cycles from one MUFU to the next: their stall count
-_HELD = 8  # cycles of a warp per instruction of a row, from which on issue waits for the unit
+_MUFU_STALL = 2  # cycles from one MUFU to the next: their stall count
+_WAITING = 8  # cycles of a warp per instruction of a row, from which on issue waits for the unit
 _WORD_BYTES, _INSTRUCTION_BYTES = 4, 16
 _SLOWER = 0.1  # of its own time, by which code that L2 has lost takes longer
 
 
 def derive_sources(samples: Samples) -> Iterator[Number]:
-    """From issue until the sources have been read: from one to the next, which waits for that."""
+    """Derive from issue until the sources have been read: from one to the next, which waits for that."""
     for name, kind in _KINDS.items():
         entry = f"wait.sources.{name}"
         taken = samples.one(entry, lambda p, v: per_link(p, v) / p["chains"], warps=1)
@@ -278,27 +278,27 @@ def derive_queues(samples: Samples) -> Iterator[Number]:
         *_, fewer, many = sorted(issuing)
         each = (issuing[many].median - issuing[fewer].median) / (many - fewer)
         # the first is taken at once, the second waits, the third is issued when the second was taken, and so on
-        late = issuing[many].median - issuing[2].median + _APART - each * (many - 2)
+        late = issuing[many].median - issuing[2].median + _MUFU_STALL - each * (many - 2)
         how = (
             f"one warp, {many} in a row: one per {each:.2f} cycles, each issued so long after the one before was taken"
         )
         yield Number("sm.sfu_queue_release_cycles", float(round(late)), entry, f"{how}; {issuing[many]}")
     entry = "wait.queue.shared"
     longest = samples.take(entry, lambda p, v: v["longest"], "count", warps=SCHEDULERS)
-    held = {n: SCHEDULERS * n - r.median / CONFLICT_WORDS for n, r in longest.items() if r.median > _HELD * n}
-    if len(held) > 2:
-        listed = ", ".join(f"{n}: {held[n]:.0f}" for n in sorted(held))
+    queued = {n: SCHEDULERS * n - r.median / CONFLICT_WORDS for n, r in longest.items() if r.median > _WAITING * n}
+    if len(queued) > 2:
+        listed = ", ".join(f"{n}: {queued[n]:.0f}" for n in sorted(queued))
         how = (
             f"a warp on each scheduler reads {CONFLICT_WORDS} words of one bank, so many times in a row: issued in all "
             f"less those done, one per {CONFLICT_WORDS} cycles, when the last is issued: {listed}; a quarter of these"
         )
         yield Number(
-            "sm.queued_per_scheduler", float(round(float(np.median([*held.values()])) / SCHEDULERS)), entry, how
+            "sm.queued_per_scheduler", float(round(float(np.median([*queued.values()])) / SCHEDULERS)), entry, how
         )
 
 
 def derive_barriers(samples: Samples) -> Iterator[Number]:
-    """For how long the data path stands when a block meets: what a turn with a barrier takes longer than without."""
+    """Derive for how long the data path stands at a barrier: an iteration with one less an iteration without."""
     entry = "wait.barrier"
 
     def cycles(point: Point, values: dict[str, Any]) -> float:
@@ -335,11 +335,11 @@ def derive_split_sectors(samples: Samples) -> Iterator[Number]:
     attributes = samples.head["facts"]["attributes"]
     in_flight = attributes["sm_count"] * attributes["threads_per_sm_max"]
     split, whole = SHIFTS
-    words, turns = np.array(shapes, float).T
+    words, iterations = np.array(shapes, float).T
     own = np.minimum(1.0, LANES / words)  # of the ends of a warp's words those that are a block's
     per_row = np.maximum(1.0, LANES / words)
     more = np.array([taken[*at, split].median - taken[*at, whole].median for at in shapes]) / per_row
-    between = _WORD_BYTES * in_flight * AT_ONCE * np.sqrt(turns)
+    between = _WORD_BYTES * in_flight * AT_ONCE * np.sqrt(iterations)
 
     grid = np.geomspace(1e6, 1e8, 921)  # steps of half a percent
     gone = 1 / (1 + (grid[:, None] / between) ** 2)
@@ -362,7 +362,7 @@ def _row_seconds(point: Point, values: dict[str, Any]) -> float:
 
 
 def derive_cold_code(samples: Samples) -> Iterator[Number]:
-    """Straight code after a flush of L2: how much of it is kept elsewhere, cycles per instruction beyond."""
+    """Derive straight code after a flush of L2: how much of it is kept elsewhere, cycles per instruction beyond."""
     entry, clock = "wait.code", samples.head["reference_ghz"] * 1e9
     taken = samples.take(entry, lambda p, v: v["seconds"] * clock, "links", "flushed", chains=1)
     more = {n: taken[n, True].median - at.median for (n, flushed), at in taken.items() if not flushed}
@@ -374,7 +374,7 @@ def derive_cold_code(samples: Samples) -> Iterator[Number]:
     each = (more[beyond[-1]] - start) / (beyond[-1] - max(kept))
     listed = ", ".join(f"{n}: {more[n]:.0f}" for n in sorted(more))
     how = f"dependent multiply-adds on all SMs, cycles more after a flush of L2, by their number: {listed}; "
-    held = float(max(kept) * _INSTRUCTION_BYTES)
-    yield Number("instruction_cache.kept_bytes", held, entry, f"{how}the last that take less than a tenth longer")
+    kept_bytes = float(max(kept) * _INSTRUCTION_BYTES)
+    yield Number("instruction_cache.kept_bytes", kept_bytes, entry, f"{how}the last that take less than a tenth longer")
     how += f"{beyond[-1]} less those, per instruction"
     yield Number("instruction_cache.cold_interval_cycles", digits(each, 3), entry, how)

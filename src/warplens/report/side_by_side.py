@@ -17,14 +17,14 @@ from warplens.models import Prediction
 from warplens.report.terminal import notes, sure, table, timed
 
 if TYPE_CHECKING:
-    from warplens.tuner.choose import Candidate
     from warplens.tuner.expression import Value
     from warplens.tuner.run import Outcome
-    from warplens.tuner.timing import Measured
+    from warplens.tuner.timing import Candidate, Measured
     from warplens.tuner.tune import Tuned
 
 _LEAST = 0.005  # of the time: a limit or part below that is left out
 _LONGEST_REASON = 200  # characters
+_MOST_AS_FAST = 6  # configurations
 _MOST_BEST = 60  # lines: the rest is in the files
 
 
@@ -163,7 +163,7 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
     best = measured[0].candidate if measured else found.best
     times = {m.candidate.number: m.seconds for m in measured}
     time = f"{seconds(times[best.number])} measured" if times else f"{seconds(best.seconds)} predicted"
-    parts: list[RenderableType] = [printable(f"{found.kernel} on {found.gpu}: {_written(best)}, {time}")]
+    parts: list[RenderableType] = [printable(f"{found.kernel} on {found.machine}: {_written(best)}, {time}")]
     parts += [f"warning: {printable(text)}" for text in found.warnings]
     rows = []
     for c in [m.candidate for m in measured] or found.candidates[:top]:
@@ -171,6 +171,10 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
         rows.append([_written(c), predicted, *([seconds(times[c.number])] if measured else []), c.bound])
     heads = ["configuration", "predicted", *(["measured"] if measured else []), "limited by"]
     parts.append(table(heads, rows, {1, 2} if measured else {1}))
+    if len(same := found.as_fast(times)) > 1:
+        few = "; ".join(_values(c.values) for c in same[:_MOST_AS_FAST])
+        few += f" and {len(same) - _MOST_AS_FAST} more" if len(same) > _MOST_AS_FAST else ""
+        parts.append(f"as fast, within 0.5 %: {few}: keep what you have if it is among them")
     illegal = sum(found.illegal.values())
     parts.append(
         f"{found.configurations} configurations, {illegal} illegal; {found.emulated} emulated "

@@ -6,14 +6,12 @@ killed and resumed. `tune` emulates a twentieth of a space and estimates the res
 
     spec.py         sweep files: spaces, configurations;  expression.py is their arithmetic
     points.py       one configuration to its rows: compiled, emulated, predicted, with a cache
-    engines.py      processes, Dask, or any other Executor
-    run.py          the runner of a sweep
+    run.py          the runner of a sweep on an engine: processes, Dask, or any other Executor
     journal.py      the points that are done
     results.py      results.jsonl and results.parquet; closed-form points of workloads by broadcasting
     tune.py         the search
     estimate.py     configurations that were not emulated, from an emulated neighbour
-    choose.py       the next candidate to time, by expected improvement
-    timing.py       calls timed on the GPU at hand (`tune --measure`)
+    timing.py       candidates timed on the GPU at hand (`tune --measure`), chosen by expected improvement
     hooks.py        filters for Triton's autotune and for Kernel Tuner
 
 A new engine is one function that returns an `Engine`; a new axis of a launch is a key of `Settings` in spec.py.

@@ -283,15 +283,8 @@ def _profile(
             counts[name][i] = each * executed[i]
     grown = sum(counts["l2_sectors"]) / max(1.0, theirs.total("l2_sectors"))
     added = _atomics(program, counts) / max(1.0, _atomics(neighbour.program, theirs.counts))
-    traffic = [
-        replace(
-            t,
-            l2_read_bytes=t.l2_read_bytes * grown,
-            l2_written_bytes=t.l2_written_bytes * grown,
-            atomic_passes=t.atomic_passes * added,
-        )
-        for t in theirs.traffic
-    ]
+    factors = {"l2_read_bytes": grown, "l2_written_bytes": grown, "atomic_passes": added}
+    traffic = [replace(t, **{name: n * getattr(t, name) for name, n in factors.items()}) for t in theirs.traffic]
     paths, blocks = [_path(flow, times)], [[0] * warps_per_block]
     if same:
         of = {i: n for block, n in zip(flow.blocks, shares, strict=True) for i in range(block.first, block.last + 1)}

@@ -1,7 +1,7 @@
 """Hooks for Triton's autotune and Kernel Tuner, which time the configurations that the model leaves.
 
 Triton:        @triton.autotune(configs, key=[...], prune_configs_by={"early_config_prune": triton_prune(seconds)})
-Kernel Tuner:  tune_kernel(..., tune_params, restrictions=kernel_tuner_restriction("matmul.toml", gpu="h200"))
+Kernel Tuner:  tune_kernel(..., tune_params, restrictions=kernel_tuner_restriction("matmul.toml", machine="h200"))
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from warplens.core.cache import Cache
 from warplens.core.errors import WarplensError
 from warplens.core.files import default_folder
 from warplens.machine import Machine, load_machine
-from warplens.tuner.engines import processes
+from warplens.tuner.run import processes
 from warplens.tuner.spec import load_sweep
 from warplens.tuner.tune import Tuned, tune
 
@@ -56,7 +56,7 @@ def _time(seconds: Seconds, values: Mapping[str, Any], arguments: Mapping[str, A
 
 def kernel_tuner_restriction(
     spec: str | Path | Tuned,
-    gpu: str | Machine = "h200",
+    machine: str | Machine = "h200",
     *,
     keep: float = 0.1,
     share: float | None = None,
@@ -72,8 +72,8 @@ def kernel_tuner_restriction(
     if isinstance(spec, Tuned):
         found = spec
     else:
-        machine = load_machine(gpu) if isinstance(gpu, str) else gpu
-        found = tune(load_sweep(spec), machine, share=share, cache=Cache(cache or default_folder()), engine=processes())
+        gpu = load_machine(machine) if isinstance(machine, str) else machine
+        found = tune(load_sweep(spec), gpu, share=share, cache=Cache(cache or default_folder()), engine=processes())
     best = sorted(found.candidates, key=lambda c: c.seconds)[: max(1, math.ceil(keep * len(found.candidates)))]
     names = list(found.best.values)
     passing = {tuple(c.values[name] for name in names) for c in best}

@@ -86,7 +86,7 @@ def write(folder: Path, sweep: Sweep, journal: Journal) -> tuple[int, list[str],
     if importlib.util.find_spec("pyarrow") is None:
         return closed_points, [str(lines)], list(best.values()), _most(notes)
     table = folder / "results.parquet"
-    _write_parquet(table, sweep, journal.rows())
+    _write_parquet(table, sweep, lines)
     return closed_points, [str(lines), str(table)], list(best.values()), _most(notes)
 
 
@@ -141,7 +141,8 @@ def _column(axis: str) -> str:
     return f"axis.{axis}" if axis in _TYPES else axis
 
 
-def _write_parquet(path: Path, sweep: Sweep, rows: Iterator[Row]) -> None:
+def _write_parquet(path: Path, sweep: Sweep, rows: Path) -> None:
+    """Write the rows of results.jsonl as a table, a group of rows at a time."""
     import pyarrow
     import pyarrow.parquet
 
@@ -149,27 +150,15 @@ def _write_parquet(path: Path, sweep: Sweep, rows: Iterator[Row]) -> None:
     axes += [axis for space in sweep.workloads for axis in space.axis]
     kinds = _TYPES | {_column(axis): _kind(axis, sweep) for axis in axes}
     schema = pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in kinds.items()])
-    cast = {name: {"string": str, "float64": float}.get(kind, lambda value: value) for name, kind in kinds.items()}
     try:
-        with writing(path) as stream, pyarrow.parquet.ParquetWriter(stream, schema) as writer:
-            while part := [_flat(row) for row in islice(rows, _ROW_GROUP)]:
-                trees = [{n: None if v is None else cast[n](v) for n, v in tree.items()} for tree in part]
+        with rows.open("rb") as lines, writing(path) as file, pyarrow.parquet.ParquetWriter(file, schema) as writer:
+            while trees := [msgspec.json.decode(line) for line in islice(lines, _ROW_GROUP)]:
+                for tree in trees:  # texts stand beside numbers on some axes
+                    tree.update((n, str(v)) for n, v in tree.items() if kinds[n] == "string" and v is not None)
                 writer.write_table(pyarrow.Table.from_pylist(trees, schema))
-            for columns in _closed(sweep):
-                count = len(columns["number"])
-                filled = [_array(pyarrow, columns.get(field.name), field.type, count) for field in schema]
-                writer.write_table(pyarrow.Table.from_arrays(filled, schema=schema))
     except (pyarrow.ArrowException, KeyError, ValueError, TypeError, OverflowError) as error:
         why = f"a row of the journal is none of this sweep ({error}); results.jsonl has all rows"
         raise FileError(f"{path}: not written: {why}; begin anew with --restart") from None
-
-
-def _array(pyarrow: Any, column: Any, kind: Any, count: int) -> Any:
-    if column is None:
-        return pyarrow.nulls(count, kind)
-    if isinstance(column, np.ndarray):
-        return pyarrow.array(column if kind != "string" else column.astype(str), kind)
-    return pyarrow.repeat(pyarrow.scalar(column, kind), count)
 
 
 def _kind(axis: str, sweep: Sweep) -> str:

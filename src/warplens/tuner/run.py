@@ -1,4 +1,8 @@
-"""Runner of a sweep: configurations go to an executor, points to the journal, and results to files at the end.
+"""Runner of a sweep: configurations go to an engine, points to the journal, and results to files at the end.
+
+An engine starts anything with the Executor interface of concurrent.futures, and again where that broke. Processes on
+this machine are the default; `dask` takes the workers of a Dask cluster, which needs Dask (extra `dask`), and on which
+the files of the sweep and the cache's folder are where they are here. Another engine is a few lines.
 
 A bounded number of configurations is in memory at a time, whatever the length of the sweep. A worker that dies breaks
 its pool: a new one is started, and the configurations then at work are tried again one by one. One that kills its
@@ -9,9 +13,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
+import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +32,6 @@ from warplens.core.version import __version__
 from warplens.machine import load_machine
 from warplens.models import MODELS
 from warplens.tuner import results
-from warplens.tuner.engines import Engine
 from warplens.tuner.journal import SPREAD, Head, Journal
 from warplens.tuner.points import Row, Task, contents, failed, rows
 from warplens.tuner.spec import Configuration, Sweep, WrongPoint
@@ -33,6 +42,56 @@ Pending = dict[Future[list[Row]], Task]
 _AHEAD = 4  # tasks in the queue for each worker
 _LAYERS = ("machine", "program", "workload", "emulator", "simulator", "models", "tuner")  # the code behind a point
 _LOOK_SECONDS = 2.0  # between looks at the engine
+
+
+class Engine(Struct, frozen=True):
+    """An executor that can be started again."""
+
+    workers: int  # tasks at a time
+    start: Callable[[], Executor]
+    close: Callable[[], None] = lambda: None
+    lost: Callable[[], str | None] = lambda: None  # names a scheduler that does not answer any more
+
+
+def processes(workers: int | None = None) -> Engine:
+    """Return the engine of processes on this machine, one per core by default."""
+    count = workers or os.cpu_count() or 1
+    return Engine(count, lambda: ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin))
+
+
+def _begin() -> None:
+    """Leave Ctrl-C to the process that runs the sweep, and end with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End when the process that runs the sweep does: killed, it would leave its workers waiting for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def dask(address: str) -> Engine:
+    """Return the engine of a Dask cluster by the address of its scheduler."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise WarplensError("--engine dask needs Dask: pip install distributed") from None
+    try:
+        client: Any = Client(address, timeout=10)
+        client.wait_for_workers(1, timeout=30)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise WarplensError(f"no Dask cluster at {address}: {error}") from None
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # our errors are one line
+    threads = sum(worker["nthreads"] for worker in client.scheduler_info()["workers"].values())
+
+    def lost() -> str | None:
+        return None if client.status == "running" else f"the Dask scheduler at {address}"
+
+    return Engine(threads, lambda: client.get_executor(pure=False), lambda: client.close(timeout=2), lost)
 
 
 class Outcome(Struct, frozen=True):

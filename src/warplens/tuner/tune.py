@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import numpy as np
@@ -22,12 +22,12 @@ from warplens.core.cache import Cache
 from warplens.core.errors import WarplensError, nearest
 from warplens.machine import Machine, occupancy
 from warplens.models import MODELS, predict
-from warplens.tuner.choose import Candidate, Floats, choose, expected_gain, failures, nearness, positions, posterior
-from warplens.tuner.engines import Engine
 from warplens.tuner.estimate import Estimate, Key, essential, estimate, shape, work_per_block
 from warplens.tuner.expression import Value
 from warplens.tuner.points import Counted, compiled, count
+from warplens.tuner.run import Engine
 from warplens.tuner.spec import Configuration, KernelSpace, Sweep, WrongPoint
+from warplens.tuner.timing import Candidate, Floats, expected_gain, failures, nearness, positions, posterior
 from warplens.workload.counted import texts
 from warplens.workload.launch import KernelCall
 
@@ -36,6 +36,7 @@ _DOUBT = 0.1  # the error of estimates before one is known
 _NORMAL = 1.4826  # the standard deviation of normal errors over their median size
 _SAME_WORK = 1.25  # the most work of a candidate over the least: more is not the same work
 _SHARE, _FEW = 0.05, 5  # of the space to emulate by default; configurations, of a small one
+AS_FAST = 1.005  # time over the least, of a configuration that need not be changed
 _SEEDS = 0.34  # of the budget: distant configurations
 
 
@@ -43,7 +44,7 @@ class Tuned(Struct, frozen=True):
     """The answer: candidates, the fastest first (all emulated ones before the others), and the effort."""
 
     kernel: str
-    gpu: str
+    machine: str
     model: str
     configurations: int
     illegal: dict[str, int]
@@ -58,9 +59,10 @@ class Tuned(Struct, frozen=True):
         """The configuration to take."""
         return self.candidates[0]
 
-    def measured(self, count: int, seconds: Callable[[Candidate], float]) -> list[tuple[Candidate, float]]:
-        """Time so many candidates, each chosen by the times of those before it; return them with their seconds."""
-        return choose(self.candidates, count, seconds)
+    def as_fast(self, times: Mapping[int, float] | None = None) -> list[Candidate]:
+        """Return the emulated candidates, or those with measured `times`, within 0.5 % of the best."""
+        seconds = times or {c.number: c.seconds for c in self.candidates if c.emulated}
+        return [c for c in self.candidates if seconds.get(c.number, math.inf) <= AS_FAST * min(seconds.values())]
 
     @property
     def share(self) -> float:

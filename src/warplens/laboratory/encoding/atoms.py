@@ -23,9 +23,9 @@ class Edit(NamedTuple):
     last: int
     new: list[str]
 
-    def of(self, place: int) -> bool:
-        """Whether it changes the atom of a place, and no other."""
-        return (self.first, self.last) == (place, place + 1)
+    def of(self, position: int) -> bool:
+        """Return True if it changes the atom at a position, and no other."""
+        return (self.first, self.last) == (position, position + 1)
 
 
 def cut(text: str) -> list[str]:
@@ -43,7 +43,7 @@ def number(atom: str) -> tuple[str, int] | None:
 
 
 def is_float(atom: str) -> bool:
-    """Whether an atom is a floating-point number."""
+    """Return True if an atom is a floating-point number."""
     return bool(_IS_FLOAT.fullmatch(atom))
 
 

@@ -4,16 +4,16 @@ import random
 from collections.abc import Iterator
 from itertools import combinations
 
-from warplens.laboratory.encoding.draft import CODE_PLACE, Asking, Draft, bits_of, part_mask
+from warplens.laboratory.encoding.draft import TARGET, Asking, Draft, bits_of, part_mask
 
 _ROUNDS, _TRIED, _LOOKED_AT = 40, 300, 8  # of random words: rounds, words of each, wrong ones of these to look into
 _SHORT = 8  # bits of a register's field; longer ones are immediates, with more values that may be special
-_CODE_PLACE = part_mask(CODE_PLACE)
+_TARGET_MASK = part_mask(TARGET)
 
 
 def check_special_values(draft: Draft) -> Asking[None]:
     """Ask for special values of fields, one and two at a time; exclude those that are written otherwise."""
-    special = [[(field, value) for value in special_values(field)] for field in draft.fields if field != _CODE_PLACE]
+    special = [[(field, value) for value in special_values(field)] for field in draft.fields if field != _TARGET_MASK]
     tried = [(one,) for values in special for one in values] + [
         (one, two)
         for some, others in combinations(special, 2)
@@ -40,15 +40,15 @@ def special_values(field: int) -> Iterator[int]:
 
 
 def is_extreme(field: int, value: int) -> bool:
-    """Whether a field is 0, 1, or all ones."""
+    """Return True if a value of a field is 0, 1, or all ones."""
     return value in (0, field & -field, field)
 
 
 def check_random_words(draft: Draft) -> Asking[bool]:
     """Narrow a form down until random words of it are all written as by nvdisasm; return whether that came."""
-    chance = random.Random(draft.word)
+    rng = random.Random(draft.word)
     for _ in range(_ROUNDS):
-        words = [word for word in (any_word(draft, chance) for _ in range(_TRIED)) if draft.written(word) is not None]
+        words = [word for word in (any_word(draft, rng) for _ in range(_TRIED)) if draft.written(word) is not None]
         texts = yield words
         wrong = [word for word, text in zip(words, texts, strict=True) if draft.differs(word, text)]
         if not wrong:
@@ -60,23 +60,23 @@ def check_random_words(draft: Draft) -> Asking[bool]:
     return False
 
 
-def any_word(draft: Draft, chance: random.Random) -> int:
+def any_word(draft: Draft, rng: random.Random) -> int:
     """Return a random word of a form; many of its fields have all ones, zeros, or what they have in the form's own."""
     word = draft.word
     for field in draft.fields:
-        values = (field, 0, chance.getrandbits(128) & field, word & field)
-        value = any_place(chance) if field == _CODE_PLACE else chance.choices(values, (15, 10, 65, 10))[0]
+        values = (field, 0, rng.getrandbits(128) & field, word & field)
+        value = any_distance(rng) if field == _TARGET_MASK else rng.choices(values, (15, 10, 65, 10))[0]
         word = word & ~field | value
     for mask, choices in draft.choices.items():
-        if chance.random() < 0.5:
-            word = word & ~mask | chance.choice(choices)
-    return word ^ (chance.getrandbits(128) & draft.free if chance.random() < 0.5 else 0)
+        if rng.random() < 0.5:
+            word = word & ~mask | rng.choice(choices)
+    return word ^ (rng.getrandbits(128) & draft.free if rng.random() < 0.5 else 0)
 
 
-def any_place(chance: random.Random) -> int:
-    """Return the bits of a place in the code, near or far, that is a multiple of 16 bytes away."""
-    distance, value = chance.choice((-1, 1)) * chance.getrandbits(chance.choice((10, 16, 24))) * 4, 0
-    for start, length in CODE_PLACE.pieces:
+def any_distance(rng: random.Random) -> int:
+    """Return the bits of a branch target, near or far, that is a multiple of 16 bytes away."""
+    distance, value = rng.choice((-1, 1)) * rng.getrandbits(rng.choice((10, 16, 24))) * 4, 0
+    for start, length in TARGET.pieces:
         value |= (distance & (1 << length) - 1) << start
         distance >>= length
     return value

@@ -11,10 +11,10 @@ T = TypeVar("T")
 Asking = Generator[list[int], list[str | None], T]
 
 KEPT = (1 << 128) - 1 - CONTROL  # what texts depend on
-CODE_PLACE = Number("0x", [(16, 8), (34, 48)], 2, True)  # the distance to a place in the code, where one is named
+TARGET = Number("0x", [(16, 8), (34, 48)], 2, True)  # the distance to a branch target, where one is named
 _FLOAT_BITS = 32  # at most, in an instruction
 _SHORT = 8  # bits of a register's or predicate's field: all ones may be RZ or PT
-_MOST_EXCEPTIONS, _MOST_ALIKE = 60, 4  # values that are excluded: in all, and of the same bits
+_MOST_EXCEPTIONS, _MOST_OF_MASK = 60, 4  # values that are excluded: in all, and of the same bits
 
 
 def part_mask(part: Number | Float) -> int:
@@ -24,7 +24,7 @@ def part_mask(part: Number | Float) -> int:
 
 
 def bits_of(mask: int) -> list[int]:
-    """Return the places of bits, lowest first."""
+    """Return the positions of bits, lowest first."""
     return [bit for bit in range(128) if mask >> bit & 1]
 
 
@@ -58,7 +58,7 @@ class Draft:
                 self.choices[mask] = [value for value, text in texts if text is not None]
         self._mask = KEPT & ~(sum(self.fields) | sum(self.choices) | free)
         self._but = defaultdict[int, set[int]](set)
-        self._alike = Counter[int]()
+        self._excluded = Counter[int]()
         self._make_ready()
 
     def _make_ready(self) -> None:
@@ -74,11 +74,11 @@ class Draft:
         return self._ready.written(word) if word & self._mask == self.word & self._mask else None
 
     def differs(self, word: int, text: str | None) -> bool:
-        """Whether it writes a word, and otherwise than this."""
+        """Return True if it writes a word, and otherwise than this."""
         return self.written(word) not in (None, text)
 
     def pin(self, mask: int) -> None:
-        """Let bits be as they are in the word."""
+        """Keep bits as they are in the word."""
         self._mask |= mask
         self.free &= ~mask
         self.fields = [field for field in self.fields if not field & mask]
@@ -102,8 +102,8 @@ class Draft:
         else:
             theirs = next((bits for bits in short if word & bits == bits), sum(changed))
             self.exclude(theirs, word & theirs)
-            self._alike[theirs] += 1
+            self._excluded[theirs] += 1
             choices = [bits for bits in changed if bits in self.choices]
-            many = self._alike[theirs] > _MOST_ALIKE or sum(map(len, self._but.values())) > _MOST_EXCEPTIONS
+            many = self._excluded[theirs] > _MOST_OF_MASK or sum(map(len, self._but.values())) > _MOST_EXCEPTIONS
             if many or len(choices) == len(changed):
                 self.pin(choices[-1] if choices else changed[0])

@@ -1,17 +1,17 @@
-"""The form of one machine word, learned by turning its bits: which atoms of the text they change, and how."""
+"""The form of one machine word, learned by flipping its bits: which atoms of the text they change, and how."""
 
 import re
 from collections.abc import Collection
 from itertools import combinations
 
 from warplens.laboratory.encoding.atoms import Edit, cut, edits, is_float, number
-from warplens.laboratory.encoding.draft import CODE_PLACE, KEPT, Asking, Draft, bits_of, part_mask, spread, write_part
+from warplens.laboratory.encoding.draft import KEPT, TARGET, Asking, Draft, bits_of, part_mask, spread, write_part
 from warplens.laboratory.encoding.nvdisasm import RELATIVE
 from warplens.program.encoding import OPCODE, Choice, Float, Number, Part
 
 Fields = dict[int, Number | Float]  # by the atoms that they are
-Place = tuple[int, int]  # atoms, from the first to before the last
-Tables = dict[Place, tuple[int, dict[int, str]]]  # the bits that choose, and the text for each value of them
+Span = tuple[int, int]  # atoms, from the first to before the last
+Tables = dict[Span, tuple[int, dict[int, str]]]  # the bits that choose, and the text for each value of them
 Run = list[tuple[int, int]]  # powers of two and bits that stand for them
 
 _BITS = bits_of(KEPT & ~OPCODE)
@@ -41,26 +41,26 @@ def find_fields(word: int, atoms: list[str], touched: dict[int, list[Edit]]) -> 
     """Return the numbers of a text that are fields of the word, and written as such."""
     found: Fields = {}
     halves = [Float(32, 16), Float(48, 16)] if sum(map(is_float, atoms)) == 2 else []
-    for place, atom in enumerate(atoms):
-        integer = find_number(place, atom, touched)
+    for position, atom in enumerate(atoms):
+        integer = find_number(position, atom, touched)
         reals = [*halves, Float(32, 32), Float(32, 64)] if is_float(atom) else []
         for part in [integer] if integer else reals:
-            alone = all(is_only(touched.get(bit), place) for bit in bits_of(part_mask(part)))
+            alone = all(is_only(touched.get(bit), position) for bit in bits_of(part_mask(part)))
             if alone and write_part(part, word) == atom.rstrip():
-                found[place] = part
+                found[position] = part
                 break
-    if word & OPCODE in RELATIVE and write_part(CODE_PLACE, word) == atoms[-1]:
-        found = {place: part for place, part in found.items() if not part_mask(part) & part_mask(CODE_PLACE)}
-        found[len(atoms) - 1] = CODE_PLACE
+    if word & OPCODE in RELATIVE and write_part(TARGET, word) == atoms[-1]:
+        found = {position: part for position, part in found.items() if not part_mask(part) & part_mask(TARGET)}
+        found[len(atoms) - 1] = TARGET
     return found
 
 
-def is_only(found: list[Edit] | None, place: int) -> bool:
-    """Whether a bit changes one atom and nothing else, or is refused."""
-    return found is None or (len(found) == 1 and found[0].of(place))
+def is_only(found: list[Edit] | None, position: int) -> bool:
+    """Return True if a bit changes one atom and nothing else, or is refused."""
+    return found is None or (len(found) == 1 and found[0].of(position))
 
 
-def find_number(place: int, atom: str, touched: dict[int, list[Edit]]) -> Number | None:
+def find_number(position: int, atom: str, touched: dict[int, list[Edit]]) -> Number | None:
     """Return the field of bits that change a number by powers of two: of neighbours, or several such pieces."""
     counted = number(atom)
     if counted is None:
@@ -68,7 +68,7 @@ def find_number(place: int, atom: str, touched: dict[int, list[Edit]]) -> Number
     kind, value = counted
     others = dict[int, int]()
     for bit, found in touched.items():
-        if len(found) == 1 and found[0].of(place) and len(found[0].new) == 1:
+        if len(found) == 1 and found[0].of(position) and len(found[0].new) == 1:
             other = number(found[0].new[0])
             if other and other[0] == kind and abs(other[1] - value).bit_count() == 1:
                 others[bit] = other[1]
@@ -100,31 +100,31 @@ def chained(weights: Run, kind: str) -> list[Run]:
     return chain
 
 
-def find_choices(outside: dict[int, list[Edit]], fields: Fields, atoms: list[str]) -> dict[int, list[Place]]:
-    """Return places of the text that bits outside of fields choose together, by these bits."""
-    places = merge_places(outside)
+def find_choices(outside: dict[int, list[Edit]], fields: Fields, atoms: list[str]) -> dict[int, list[Span]]:
+    """Return spans of the text that bits outside of fields choose together, by these bits."""
+    spans = merge_spans(outside)
     fixed = 0
-    for (first, last), bits in places.items():
-        if any(first <= place < last for place in fields):
+    for (first, last), bits in spans.items():
+        if any(first <= position < last for position in fields):
             fixed |= bits
-    groups = dict[int, list[Place]]()
-    for place, bits in places.items():
-        mask, mine = bits & ~fixed, [place]
+    groups = dict[int, list[Span]]()
+    for span, bits in spans.items():
+        mask, mine = bits & ~fixed, [span]
         for other in [other for other in groups if other & mask]:
             mine += groups.pop(other)
             mask |= other
         if mask:
             groups[mask] = sorted(mine)
 
-    def few(mask: int, places: list[Place]) -> bool:
-        numbers = any(number(atom) or is_float(atom) for first, last in places for atom in atoms[first:last])
+    def few(mask: int, spans: list[Span]) -> bool:
+        numbers = any(number(atom) or is_float(atom) for first, last in spans for atom in atoms[first:last])
         return mask.bit_count() <= (_MOST_BITS_WITH_NUMBERS if numbers else _MOST_BITS)
 
-    return {mask: places for mask, places in groups.items() if few(mask, places)}
+    return {mask: spans for mask, spans in groups.items() if few(mask, spans)}
 
 
-def merge_places(outside: dict[int, list[Edit]]) -> dict[Place, int]:
-    """Return the places that bits change, those that overlap as one, with all their bits."""
+def merge_spans(outside: dict[int, list[Edit]]) -> dict[Span, int]:
+    """Return the spans that bits change, those that overlap as one, with all their bits."""
     spans = sorted((edit.first, edit.last, 1 << bit) for bit, found in outside.items() for edit in found)
     merged = list[tuple[int, int, int]]()
     for first, last, bit in spans:
@@ -136,22 +136,22 @@ def merge_places(outside: dict[int, list[Edit]]) -> dict[Place, int]:
     return {(first, last): bits for first, last, bits in merged}
 
 
-def ask_tables(word: int, atoms: list[str], choices: dict[int, list[Place]], given: Collection[int]) -> Asking[Tables]:
-    """Ask what is written at places for the values of the bits that choose; return the bits and texts of each."""
+def ask_tables(word: int, atoms: list[str], choices: dict[int, list[Span]], given: Collection[int]) -> Asking[Tables]:
+    """Ask for the texts at spans by the values of the bits that choose; return the bits and texts of each."""
     values = {mask: values_to_ask(word, mask, given) for mask in choices}
     asked = yield [word & ~mask | value for mask in choices for value in values[mask]]
     answers = iter(asked)
     tables: Tables = {}
-    for mask, places in choices.items():
+    for mask, spans in choices.items():
         pattern, at = "", 0
-        for first, last in places:
+        for first, last in spans:
             pattern += re.escape("".join(atoms[at:first])) + "(.*?)"
             at = last
         whole = re.compile(pattern + re.escape("".join(atoms[at:])) + r"\s*")
-        tables.update((place, (mask, {})) for place in places)
+        tables.update((span, (mask, {})) for span in spans)
         for value in values[mask]:
-            for place, text in zip(places, groups_of(whole, next(answers)), strict=False):
-                tables[place][1][value] = text
+            for span, text in zip(spans, groups_of(whole, next(answers)), strict=False):
+                tables[span][1][value] = text
     return tables
 
 
@@ -162,7 +162,7 @@ def groups_of(pattern: re.Pattern[str], text: str | None) -> tuple[str, ...]:
 
 
 def values_to_ask(word: int, mask: int, given: Collection[int]) -> Collection[int]:
-    """Return values of some bits: all, or those of given words and their neighbours, and with two of ours turned."""
+    """Return values of some bits: all, or those of given words and their neighbours, and with two of ours flipped."""
     bits = [1 << bit for bit in bits_of(mask)]
     if len(bits) <= _MOST_BITS_ASKED:
         return spread(mask)
@@ -173,13 +173,13 @@ def values_to_ask(word: int, mask: int, given: Collection[int]) -> Collection[in
 
 def put_together(word: int, atoms: list[str], fields: Fields, tables: Tables, free: int) -> Draft | None:
     """Return the form of fields, tables, and the text between them; nothing if they overlap."""
-    made = dict[Place, Part]({(place, place + 1): part for place, part in fields.items()})
+    parts_at = dict[Span, Part]({(position, position + 1): part for position, part in fields.items()})
     rows = list[list[str | None]]()
-    for place, (mask, texts) in tables.items():
-        made[place] = Choice(bits_of(mask), len(rows))
+    for span, (mask, texts) in tables.items():
+        parts_at[span] = Choice(bits_of(mask), len(rows))
         rows.append([texts.get(value) for value in spread(mask)])
     parts, at = list[Part](), 0
-    for (first, last), part in sorted(made.items(), key=lambda item: item[0]):
+    for (first, last), part in sorted(parts_at.items(), key=lambda item: item[0]):
         if first < at:
             return None
         parts += ["".join(atoms[at:first]), part]

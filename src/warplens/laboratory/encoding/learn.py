@@ -109,8 +109,8 @@ def as_encoding(drafts: dict[int, list[Draft]]) -> Encoding:
 
         return draft.form([renumbered(part) if isinstance(part, Choice) else part for part in draft.parts])
 
-    made = {f"{opcode:03x}": [shared(draft) for draft in drafts[opcode]] for opcode in sorted(drafts)}
-    forms = {opcode: msgspec.Raw(msgspec.json.encode(forms)) for opcode, forms in made.items() if forms}
+    named = {f"{opcode:03x}": [shared(draft) for draft in drafts[opcode]] for opcode in sorted(drafts)}
+    forms = {opcode: msgspec.Raw(msgspec.json.encode(forms)) for opcode, forms in named.items() if forms}
     relative = [f"{opcode:03x}" for opcode in sorted(nvdisasm.RELATIVE)]
     return Encoding(toolchain.found("nvdisasm").version, relative, [list(table) for table in tables], forms)
 
@@ -118,8 +118,8 @@ def as_encoding(drafts: dict[int, list[Draft]]) -> Encoding:
 def words_of(file: Path) -> list[int]:
     """Return the machine words of all kernels of a cubin or a CUDA source."""
     with tempfile.TemporaryDirectory() as folder:
-        made = compile_file(file, Options("sm_90"), Path(folder)).cubin if file.suffix == ".cu" else file
-        cubin = parse_cubin(made.read_bytes(), str(file))
+        compiled = compile_file(file, Options("sm_90"), Path(folder)).cubin if file.suffix == ".cu" else file
+        cubin = parse_cubin(compiled.read_bytes(), str(file))
     code = b"".join(cubin.content(f".text.{kernel}") for kernel in cubin.kernels())
     return [low | high << 64 for low, high in struct.iter_unpack("<QQ", code)]
 

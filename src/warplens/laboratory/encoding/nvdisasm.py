@@ -12,11 +12,11 @@ from warplens.core.processes import execute
 from warplens.program import toolchain
 from warplens.program.encoding import OPCODE, WORD_BYTES
 
-# CALL.REL, WARPSYNC, BSSY, BRA, LEPC, RET.REL: opcodes whose last number is a place in the code.
+# CALL.REL, WARPSYNC, BSSY, BRA, LEPC, RET.REL: opcodes whose last number is an address in the code.
 RELATIVE = {0x344, 0x348, 0x944, 0x945, 0x947, 0x948, 0x94E, 0x950}
 _TOGETHER = 40_000
 _HARMLESS = 0x7F1 << 105  # a control field that any instruction may have
-_PLACE = re.compile(r"-?0x[0-9a-f]+$")
+_TARGET = re.compile(r"-?0x[0-9a-f]+$")
 _ADDRESS = re.compile(r"(\[U?R[^\[\]]*?)\]")
 _REFUSED = re.compile(r"at address 0x([0-9a-f]+)")
 _ROW = re.compile(r"^ +/\*([0-9a-f]{4,8})\*/([^;\n]*); +/\* 0x[0-9a-f]{16} \*/$", re.M)
@@ -43,8 +43,8 @@ def _ask(words: list[int]) -> None:
         refused = {int(at, 16) // WORD_BYTES for at in _REFUSED.findall(errors)}
         if not refused:
             raise SystemExit(errors)
-        _KNOWN.update((words[place], None) for place in refused)
-        words = [word for place, word in enumerate(words) if place not in refused]
+        _KNOWN.update((words[at], None) for at in refused)
+        words = [word for at, word in enumerate(words) if at not in refused]
 
 
 def _run(words: list[int]) -> tuple[int, str, str]:
@@ -60,6 +60,6 @@ def _run(words: list[int]) -> tuple[int, str, str]:
 def _plain(word: int, text: str | None, address: int) -> str | None:
     if text is None or "INVALID" in text or "?" in text:
         return None
-    if word & OPCODE in RELATIVE and (place := _PLACE.search(text)):
-        text = f"{text[: place.start()]}{int(place[0], 16) - address - WORD_BYTES:#x}"
+    if word & OPCODE in RELATIVE and (target := _TARGET.search(text)):
+        text = f"{text[: target.start()]}{int(target[0], 16) - address - WORD_BYTES:#x}"
     return _ADDRESS.sub(lambda found: found[0] if "0x" in found[0] else f"{found[1]}+0x0]", text)

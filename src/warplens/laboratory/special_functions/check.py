@@ -26,27 +26,27 @@ _jit: Any = njit  # without a cache on disk, which would not see that the tables
 
 
 @_jit(error_model="numpy")  # type: ignore[untyped-decorator]
-def emulated(code: int, given: Any, made: Any) -> None:
+def emulated(code: int, given: Any, found: Any) -> None:
     """Run the special-function unit over an array."""
     for i in range(len(given)):
         word = np.uint32(given[i])
-        made[i] = special_word(code, word) if code == ops.RCP64H or code == ops.RSQ64H else special(code, word)
+        found[i] = special_word(code, word) if code == ops.RCP64H or code == ops.RSQ64H else special(code, word)
 
 
 def outputs(name: str, given: Words) -> Words:
     """Return what the emulator gives for an array of words."""
-    made = np.zeros_like(given)
-    emulated(ops.SPECIAL_FUNCTIONS[name.upper()], given, made)
-    return made
+    found = np.zeros_like(given)
+    emulated(ops.SPECIAL_FUNCTIONS[name.upper()], given, found)
+    return found
 
 
-def worst_ulp(name: str, given: Words, made: Words) -> float:
+def worst_ulp(name: str, given: Words, found: Words) -> float:
     """Return the largest distance from the exact value, in units of the last place of that."""
-    x, y = (part.view(np.float32).astype(np.float64) for part in (given, made))
-    turn = 2.0 * np.pi
+    x, y = (part.view(np.float32).astype(np.float64) for part in (given, found))
+    circle = 2.0 * np.pi
     functions: dict[str, Callable[[], Any]] = {
         "rcp": lambda: 1.0 / x, "rsq": lambda: x**-0.5, "sqrt": lambda: x**0.5, "ex2": lambda: np.exp2(x),
-        "lg2": lambda: np.log2(x), "sin": lambda: np.sin(turn * x), "cos": lambda: np.cos(turn * x),
+        "lg2": lambda: np.log2(x), "sin": lambda: np.sin(circle * x), "cos": lambda: np.cos(circle * x),
         "tanh": lambda: np.tanh(x),
     }  # fmt: skip
     exact = functions[name]()
@@ -67,8 +67,8 @@ def main() -> None:
         same = other = 0
         for part, inputs in parts.items():
             given = inputs()
-            made = outputs(name, given)
-            if hashlib.sha256(made.tobytes()).hexdigest() == digests[f"{name}/{part}"]:
+            found = outputs(name, given)
+            if hashlib.sha256(found.tobytes()).hexdigest() == digests[f"{name}/{part}"]:
                 same += len(given)
             else:
                 other += len(given)

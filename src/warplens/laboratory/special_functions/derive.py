@@ -84,15 +84,17 @@ def table(segments: list[tuple[npt.NDArray[np.int64], Reals, Reals]]) -> dict[st
     # C0 is a multiple of 2^-26 plus the bias: the windows modulo 2^-26 have to share a point.
     lowest = np.array([row[2] * 2**17 for row in rows])
     highest = np.array([row[3] * 2**17 for row in rows])
-    turn = 1 << 15
+    modulus = 1 << 15
     first = lowest[np.argmin(highest - lowest)]
-    shift = np.round((lowest - first) / turn) * turn
+    shift = np.round((lowest - first) / modulus) * modulus
     low, high = np.ceil((lowest - shift).max()), (highest - shift).min()
     if not low < high:
         raise SystemExit(f"no bias fits: {low} {high}")
-    bias = (low + turn // 2) % turn - turn // 2
-    made = [[round((least - bias) / turn), c1, c2] for least, (c1, c2, _, _) in zip(low + shift, rows, strict=True)]
-    return {"bias": int(bias), "segments": made}
+    bias = (low + modulus // 2) % modulus - modulus // 2
+    tables = [
+        [round((least - bias) / modulus), c1, c2] for least, (c1, c2, _, _) in zip(low + shift, rows, strict=True)
+    ]
+    return {"bias": int(bias), "segments": tables}
 
 
 def halves(key: str, segments: int, scale: float = 1.0) -> list[Any]:
@@ -139,7 +141,7 @@ def hyperbolic_tangent(exponent: int) -> list[Any]:
 
 def main() -> None:
     """Derive all tables and write them."""
-    made = {
+    tables = {
         "rcp": table(halves("rcp/2^0", 128)),
         "rsq": table(without_first(halves("rsq/2^0", 64)) + halves("rsq/2^1", 64)),
         "sqrt": table(halves("sqrt/2^0", 64) + halves("sqrt/2^1", 64)),
@@ -148,9 +150,9 @@ def main() -> None:
         "sin": table(sine()),
         "tanh": table([segment for exponent in TANH_BELOW for segment in hyperbolic_tangent(exponent)]),
     }
-    text = json.dumps(made, separators=(",", ":")).replace('},"', '},\n"').replace("]],", "]],\n")
+    text = json.dumps(tables, separators=(",", ":")).replace('},"', '},\n"').replace("]],", "]],\n")
     TABLES.write_text(text + "\n")
-    for name, rows in made.items():
+    for name, rows in tables.items():
         print(name, len(rows["segments"]), "segments, bias", rows["bias"])
 
 

@@ -54,9 +54,9 @@ def halves() -> Words:
 
 def ranges(exponents: Sequence[int], negative: Sequence[int] = ()) -> dict[str, Inputs]:
     """Return what makes whole binades, by name, and the samples."""
-    made: dict[str, Inputs] = {f"2^{e}": partial(binade, e) for e in exponents}
-    made |= {f"-2^{e}": partial(binade, e, True) for e in negative}
-    return made | {"samples": sampled}
+    found: dict[str, Inputs] = {f"2^{e}": partial(binade, e) for e in exponents}
+    found |= {f"-2^{e}": partial(binade, e, True) for e in negative}
+    return found | {"samples": sampled}
 
 
 HALVES: dict[str, Inputs] = {"all": halves}
@@ -84,16 +84,16 @@ def is_kept(name: str, part: str) -> bool:
 
 def packed(values: Words) -> npt.NDArray[np.uint8]:
     """Return 32-bit words as compressed differences, by planes of bytes."""
-    apart = np.diff(values.astype(np.int64), prepend=0).astype(np.uint64).astype(np.uint32)
-    planes = np.ascontiguousarray(apart.view(np.uint8).reshape(-1, 4).T)
+    differences = np.diff(values.astype(np.int64), prepend=0).astype(np.uint64).astype(np.uint32)
+    planes = np.ascontiguousarray(differences.view(np.uint8).reshape(-1, 4).T)
     return np.frombuffer(bz2.compress(planes.tobytes()), np.uint8)
 
 
 def unpacked(data: npt.NDArray[np.uint8]) -> Words:
     """Return what was packed."""
     planes = np.frombuffer(bz2.decompress(data.tobytes()), np.uint8).reshape(4, -1)
-    apart = np.ascontiguousarray(planes.T).view(np.uint32).reshape(-1)
-    return np.cumsum(apart.astype(np.uint64)).astype(np.uint32)
+    differences = np.ascontiguousarray(planes.T).view(np.uint32).reshape(-1)
+    return np.cumsum(differences.astype(np.uint64)).astype(np.uint32)
 
 
 # Bits of exponent and fraction of each type; registers per lane of A, B and of C and D.
@@ -104,21 +104,21 @@ MATRICES = {
 }  # fmt: skip
 WARPS = 384
 KEPT_WARPS = slice(None, None, 48)
-WAYS = ("normal", "wide", "powers", "cancel", "sparse", "any")
+PATTERNS = ("normal", "wide", "powers", "cancel", "sparse", "any")
 
 
-def elements(rng: np.random.Generator, kind: str, count: int, way: str, total: bool) -> Words:
+def elements(rng: np.random.Generator, kind: str, count: int, pattern: str, total: bool) -> Words:
     """Return random floats of a kind as 32-bit patterns (of their own width; tf32 in the upper bits)."""
     exponent_bits, fraction_bits = KINDS[kind]
     bias = (1 << (exponent_bits - 1)) - 1
-    spread = min(bias - 1, {"normal": 2, "wide": 14, "powers": 14, "cancel": 1, "sparse": 10, "any": bias - 1}[way])
-    e = rng.integers(-spread, spread + 1, count) * (2 if total and way != "any" and spread * 2 < bias else 1) + bias
+    spread = min(bias - 1, {"normal": 2, "wide": 14, "powers": 14, "cancel": 1, "sparse": 10, "any": bias - 1}[pattern])
+    e = rng.integers(-spread, spread + 1, count) * (2 if total and pattern != "any" and spread * 2 < bias else 1) + bias
     f = rng.integers(0, 1 << fraction_bits, count)
     s = rng.integers(0, 2, count)
-    if way == "powers":
+    if pattern == "powers":
         f = np.where(rng.random(count) < 0.5, 0, f & (3 << (fraction_bits - 2)))
-    zero = rng.random(count) < {"sparse": 0.8, "powers": 0.5}.get(way, 0.02)
-    if way == "any":  # denormal numbers; in the second half of the warps also infinities and NaN
+    zero = rng.random(count) < {"sparse": 0.8, "powers": 0.5}.get(pattern, 0.02)
+    if pattern == "any":  # denormal numbers; in the second half of the warps also infinities and NaN
         e = np.where(rng.random(count) < 0.05, 0, e)
         late = np.arange(count) >= count // 2
         e = np.where(late & (rng.random(count) < 0.002), (1 << exponent_bits) - 1, e)
@@ -127,24 +127,26 @@ def elements(rng: np.random.Generator, kind: str, count: int, way: str, total: b
     return (bits << (13 if kind == "tf32" else 0)).astype(np.uint32)
 
 
-def registers(rng: np.random.Generator, kind: str, count: int, way: str, total: bool = False) -> Words:
+def registers(rng: np.random.Generator, kind: str, count: int, pattern: str, total: bool = False) -> Words:
     """Return that many registers of packed random elements."""
     width = 32 if kind == "tf32" else 1 + sum(KINDS[kind])
     per = 32 // width
-    parts = elements(rng, kind, count * per, way, total).reshape(count, per)
+    parts = elements(rng, kind, count * per, pattern, total).reshape(count, per)
     packed_parts: Words = (parts << (np.arange(per, dtype=np.uint32) * np.uint32(width))).sum(1).astype(np.uint32)
     return packed_parts
 
 
-def matrix_inputs(name: str, way: str) -> tuple[Words, Words, Words]:
+def matrix_inputs(name: str, pattern: str) -> tuple[Words, Words, Words]:
     """Return the registers of A, B and C as [warp, lane, register]."""
     kind, total = name.split("_")[:2]
-    rng = np.random.default_rng([sum(name.encode()), WAYS.index(way)])
+    rng = np.random.default_rng([sum(name.encode()), PATTERNS.index(pattern)])
     a, b, c = (
-        registers(rng, which, WARPS * 32 * count, way, last).reshape(WARPS, 32, count)
+        registers(rng, which, WARPS * 32 * count, pattern, last).reshape(WARPS, 32, count)
         for which, count, last in zip((kind, kind, total), MATRICES[name], (False, False, True), strict=True)
     )
-    if way == "cancel" and b.shape[2] == 2:  # the second half of k is the first with the other sign, but for last bits
+    if (
+        pattern == "cancel" and b.shape[2] == 2
+    ):  # the second half of k is the first with the other sign, but for last bits
         a[:, :, 2:] = a[:, :, :2] ^ np.uint32(0x80000000 if kind == "tf32" else 0x80008000)
         b[:, :, 1] = b[:, :, 0] ^ (rng.random(WARPS * 32) < 0.2).astype(np.uint32).reshape(WARPS, 32)
     return a, b, c

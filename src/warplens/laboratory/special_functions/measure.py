@@ -27,9 +27,9 @@ from warplens.laboratory.special_functions.inputs import (
     KEPT_WARPS,
     MATRICES,
     ONE,
+    PATTERNS,
     RANGES,
     WARPS,
-    WAYS,
     Words,
     is_kept,
     matrix_inputs,
@@ -45,7 +45,7 @@ def _cubin(name: str) -> bytes:
         return compile_file(Path(__file__).with_name(name), Options("sm_90a"), Path(folder)).cubin.read_bytes()
 
 
-def _of_turns(cubin: bytes) -> bytes:
+def _without_factor(cubin: bytes) -> bytes:
     """Return the machine code with the factor 1 / (2 pi) before MUFU.SIN and MUFU.COS patched to 1."""
     factor, one = (0x3E22F983).to_bytes(4, "little"), ONE.to_bytes(4, "little")
     if cubin.count(factor) != 2:
@@ -73,7 +73,7 @@ class _Runner:
 
 def _functions(runner: _Runner, out: Path) -> None:
     digests, kept = dict[str, str](), dict[str, npt.NDArray[Any]]({"mantissas": sampled()[:2048]})
-    module = runner.gpu.load(_of_turns(_cubin("functions.cu")))
+    module = runner.gpu.load(_without_factor(_cubin("functions.cu")))
     for name, parts in RANGES.items():
         kernel = runner.gpu.function(module, f"mufu_{name}")
         for part, inputs in parts.items():
@@ -91,11 +91,11 @@ def _matrices(runner: _Runner, out: Path) -> None:
     found, module = dict[str, npt.NDArray[Any]](), runner.gpu.load(_cubin("matrices.cu"))
     for name in MATRICES:
         kernel = runner.gpu.function(module, name)
-        for way in WAYS:
-            given = matrix_inputs(name, way)
+        for pattern in PATTERNS:
+            given = matrix_inputs(name, pattern)
             outputs = runner.run(kernel, list(given), given[2].size, WARPS * 32, WARPS)
-            found[f"{name}/{way}"] = outputs.reshape(given[2].shape)[KEPT_WARPS]
-            found[f"{name}/{way}/sums"] = np.array([x.astype(np.uint64).sum() for x in given], np.uint64)
+            found[f"{name}/{pattern}"] = outputs.reshape(given[2].shape)[KEPT_WARPS]
+            found[f"{name}/{pattern}/sums"] = np.array([x.astype(np.uint64).sum() for x in given], np.uint64)
     np.savez_compressed(out / "matrices.npz", **found)  # type: ignore[arg-type]
 
 

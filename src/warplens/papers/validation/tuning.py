@@ -10,15 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from warplens.core.cache import Cache
 from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
 from warplens.papers.validation.stored import data_file, read
-from warplens.tuner.engines import Engine
 from warplens.tuner.expression import Value
+from warplens.tuner.run import Engine
 from warplens.tuner.spec import load_sweep
+from warplens.tuner.timing import choose
 from warplens.tuner.tune import tune
 
 _FOLDERS = {"h200": "h200/suite/tuning"}
@@ -103,12 +103,12 @@ def _result(
     )  # fmt: skip
     times, legal = measured_times(gpu, kernel), len(found.candidates)
     candidates = [c for c in found.candidates if c.number in times]
-    found = replace(found, candidates=candidates)
     values = {c.number: c.values for c in candidates}
     best = min(values, key=lambda n: times[n])
     ranked = sorted(times[n] for n in values)
     chosen = candidates[0]
-    top = min((c.number for c, _ in found.measured(TOP, lambda c: 1e-6 * times[c.number])), key=lambda n: times[n])
+    first = choose(candidates, TOP, lambda c: 1e-6 * times[c.number])
+    top = min((c.number for c, _ in first), key=lambda n: times[n])
     return TuningResult(
         kernel=kernel,
         legal=legal,
