@@ -30,15 +30,15 @@ def figure_6_and_7() -> Item:
     old = predict(load_workload("sim-itilp-ilp1"), machine, "hong-kim", warps_per_sm=n).cycles
     assert base is not None and old is not None
     for ilp, paper in printed.items():
-        made = predict(load_workload(f"sim-itilp-ilp{ilp}"), machine, MODEL, warps_per_sm=n)
-        performance = np.asarray(base / made.cycles)  # type: ignore[operator]
+        answer = predict(load_workload(f"sim-itilp-ilp{ilp}"), machine, MODEL, warps_per_sm=n)
+        performance = np.asarray(base / answer.cycles)  # type: ignore[operator]
         enough = float(n[np.argmax(performance >= np.max(performance) * (1 - 1e-12))])
         note = "ITILP_max / ILP = 18 / ILP, rounded up; the paper measured" if paper else ""
         rows.append(
             Row(f"ILP = {ilp}: warps at saturation", enough, paper, "warps/SM", note, measured=paper is not None)
         )
         speed.append(line(f"ILP = {ilp}", n, performance))
-        benefit.append(line(f"ILP = {ilp}", n, made.terms["B_itilp"].value / made.terms["T_exec"].value))
+        benefit.append(line(f"ILP = {ilp}", n, answer.terms["B_itilp"].value / answer.terms["T_exec"].value))
     speed.append(line("MWP-CWP, any ILP", n, np.broadcast_to(base / old, n.shape)))
     rows.append(Row("ITILP_max", _term(predict(load_workload("sim-itilp-ilp1"), machine, MODEL), "ITILP_max"), None, "",
                     "the paper: measured performance is stable where ITILP is around 18 to 24"))  # fmt: skip
@@ -58,17 +58,17 @@ def figure_8() -> Item:
     """Figure 8: time and B_serial against SFU instructions per eight FMA."""
     machine = load_machine("c2050")
     x = list(range(9))
-    made = [predict(load_workload(f"sim-sfu-{k}"), machine, MODEL) for k in x]
+    answers = [predict(load_workload(f"sim-sfu-{k}"), machine, MODEL) for k in x]
     old = [predict(load_workload(f"sim-sfu-{k}"), machine, "hong-kim") for k in x]
-    hidden = max(k for k, p in zip(x, made, strict=True) if _term(p, "O_SFU") == 0)
+    hidden = max(k for k, p in zip(x, answers, strict=True) if _term(p, "O_SFU") == 0)
     rows = [
         Row("SFU instructions per eight FMA that cost nothing", hidden, "1", "",
             "1/8 is just SFU_width / SIMD_width = 4/32; the paper says almost hidden, of measurement and model"),
-        Row("O_SFU at 1 per eight FMA", _term(made[1], "O_SFU"), None, "cycles"),
+        Row("O_SFU at 1 per eight FMA", _term(answers[1], "O_SFU"), None, "cycles"),
     ]  # fmt: skip
-    share = [_term(p, "B_serial") / _term(p, "T_exec") for p in made]
+    share = [_term(p, "B_serial") / _term(p, "T_exec") for p in answers]
     rows += [Row(f"B_serial over T_exec at {k} per eight FMA", share[k], None) for k in (2, 4, 8)]
-    times = [[1e3 * float(p.seconds) for p in side if p.seconds is not None] for side in (made, old)]
+    times = [[1e3 * float(p.seconds) for p in side if p.seconds is not None] for side in (answers, old)]
     axis = "SFU instructions per eight FMA"
     plots = [
         Plot("Execution time", axis, "ms", [line(MODEL, x, times[0]), line("MWP-CWP (hong-kim)", x, times[1])]),
@@ -116,15 +116,15 @@ def table_3() -> Item:
     p = parameters(machine, MODEL)
     n = np.arange(1.0, 49.0)
     loads = mix(0.0)
-    made = predict(loads, machine, MODEL)
-    cap = _term(made, "avg_DRAM_lat / Delta")
+    answer = predict(loads, machine, MODEL)
+    cap = _term(answer, "avg_DRAM_lat / Delta")
     assert p.delta is not None
     bandwidth = 128 / p.delta * machine.chip.clock_hz * machine.chip.sm_count
     quoted = "printed in Volkov 2016 §7.4, from this table"
     rows = [
-        Row("ITILP_max", _term(made, "ITILP_max"), None, "", "Equation (5): 18 / (32 / 32)"),
-        Row("BW_per_warp", _term(made, "BW_per_warp") / 1e9, None, "GB/s", "Equation (A.7)"),
-        Row("MWP_peak_bw", _term(made, "MWP_peak_bw"), "30.7", "warps/SM", quoted),
+        Row("ITILP_max", _term(answer, "ITILP_max"), None, "", "Equation (5): 18 / (32 / 32)"),
+        Row("BW_per_warp", _term(answer, "BW_per_warp") / 1e9, None, "GB/s", "Equation (A.7)"),
+        Row("MWP_peak_bw", _term(answer, "MWP_peak_bw"), "30.7", "warps/SM", quoted),
         Row("cap on MWP by the departure delay", cap, "22", "warps/SM", quoted),
         Row("bandwidth at one transaction per departure delay", bandwidth / 1e9, "103", "GB/s", quoted),
         Row("SFU_width / SIMD_width", p.sfu_width / p.simd_width, None, "", "Equation (10)"),
@@ -146,8 +146,8 @@ def benefits() -> Item:
     names = ("T_comp", "T_mem", "T_overlap", "T_exec", "T_fp", "T_mem_min")
     metrics = ("B_itilp", "B_serial", "B_fp", "B_memlp")
     for name in ("saxpy", "hong-kim-matmul-tiled", "hong-kim-svm", "sim-sfu-4"):
-        made = predict(load_workload(name), machine, MODEL)
-        t = {what: _term(made, what) for what in (*names, *metrics)}
+        answer = predict(load_workload(name), machine, MODEL)
+        t = {what: _term(answer, what) for what in (*names, *metrics)}
         rows += [Row(f"{name}: {what}", value, None, "cycles") for what, value in t.items()]
         x = [t["T_mem"], t["T_mem"] - t["T_overlap"], t["T_mem_min"]]
         y = [t["T_comp"], t["T_comp"], t["T_fp"]]

@@ -70,14 +70,14 @@ def on_silicon(make: Callable[[], Item]) -> Callable[[], Item]:
     """Make an item of measurements, or without them one that says where they are: the wheel has none."""
 
     @wraps(make)
-    def made() -> Item:
+    def item() -> Item:
         try:
             return make()
         except WarplensError as error:
             name = f"sim-{make.__name__}".replace("_", "-")
             return Item(name, (make.__doc__ or name).strip(), PAPER, notes=[f"not made: {error}"])
 
-    return made
+    return item
 
 
 def variants() -> dict[str, Timed]:
@@ -100,8 +100,8 @@ class Speedups(Struct, frozen=True):
 def speedups(base: Timed, others: Sequence[Timed]) -> Speedups:
     """Return the speedups of some launches over one."""
     predicted = np.array([one.predicted for one in others])
-    made = np.array(base.predicted) / predicted
-    return Speedups(base.seconds / np.array([one.seconds for one in others]), made[:, 0], made[:, 1])
+    speedups = np.array(base.predicted) / predicted
+    return Speedups(base.seconds / np.array([one.seconds for one in others]), speedups[:, 0], speedups[:, 1])
 
 
 def bars(s: Speedups, title: str, axis: str) -> Plot:
