@@ -67,11 +67,12 @@ def what_if(
         raise WarplensError(f"{OCCUPANCY}: between 1 and {gpu.sm.warps_max:g} warps per SM, not {warps:g}")
     if (OCCUPANCY in changes or "launch.blocks" in changes) and changed.profile and changed.launch:
         changed = with_fewer(changed, max(1, int(float(residency(changed, gpu, warps).blocks_per_sm))))
-    after = predict(changed, gpu, model, warps_per_sm=warps)
-    if "launch.blocks" in left and float(after.warps_per_sm) > gpu.sm.warps_max:
-        raise WarplensError(
-            f"launch.blocks: {after.warps_per_sm:g} warps per SM, and {gpu.id} has {gpu.sm.warps_max:g}"
+    if "launch.blocks" in left and changed.launch:
+        asked = left["launch.blocks"] * changed.launch.warps_per_block
+        refuse(
+            asked > gpu.sm.warps_max, f"launch.blocks: {asked:g} warps per SM, and {gpu.id} has {gpu.sm.warps_max:g}"
         )
+    after = predict(changed, gpu, model, warps_per_sm=warps)
     return WhatIf({**({} if other is None else {MACHINE: gpu.id}), **changes}, predict(workload, machine, model), after)
 
 

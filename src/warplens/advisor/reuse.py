@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ from warplens.workload.workload import Workload
 _CONSTANT_BYTES = 1 << 16
 _WORD, _WIDEST = 4, 16  # bytes; of one access of a thread
 _SAME, _MOST_WORDS = 0.02, 64  # bytes that count as those of the whole array; words that a thread can keep
+_SHARED = 1.5  # times the bytes of the arrays are asked for, where results share operands
 _BLOCKS = (2, 4, 8)  # elements along a side that a thread keeps in registers
 # Registers that a further result needs beside its sum and what it is made of (tests/cuda/remedies/constants.py).
 _TEMPORARY = 2
@@ -49,6 +50,8 @@ def keep_in_registers(case: Case) -> Answer:
     loads = {s.index for s in case.sites if s.index in case.in_loops and s.instruction.opcode in ("LDS", "LDG")}
     if not _is_product([case.code[i] for i in sorted(inside)]):
         return Refusal("no loop that sums up products of loaded operands")
+    if _loaded_once(case, loads):
+        return Refusal("each element is loaded by one thread, once: no two results share an operand")
     if case.share(loads) < 0.05:
         return Refusal(f"loading operands takes {case.share(loads):.0%} of the instructions")
     proposals, only = _results(case, {s.index: s for s in case.sites if s.index in loads})
@@ -95,6 +98,13 @@ def _read_once(case: Case) -> Proposal | None:
         changes={"read_once": sorted(later), "registers_per_thread": registers},
         no_help="reading again is served by the caches as fast",
     )
+
+
+def _loaded_once(case: Case, loads: Collection[int]) -> bool:
+    """Return True if loads are of global memory alone and ask for hardly more than the arrays have."""
+    sites = [s for s in case.sites if s.index in loads]
+    asked, read = sum(s.useful_bytes for s in sites), sum(t.read_footprint_bytes for t in case.profile.traffic)
+    return all(s.instruction.opcode == "LDG" for s in sites) and asked < _SHARED * read
 
 
 def _is_product(loop: Sequence[Instruction]) -> bool:
@@ -208,6 +218,7 @@ def keep_in_constant(case: Case) -> Answer:
     sites = [
         s for s in case.global_sites
         if s.instruction.opcode == "LDG" and s.threads > 16 * s.requests and s.sectors <= 1.01 * s.requests
+        and s.bytes_per_thread > 1  # 32 neighbouring bytes are one sector, too
     ]  # fmt: skip
     if not sites:
         return Refusal("no load has the same address for all threads of a warp")

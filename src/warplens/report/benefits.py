@@ -32,6 +32,7 @@ _SYMBOLS = {
     "t_mem_min": ("T_mem_min", "(19)", "the data once at full bandwidth: x of the ideal"),
     "t_fp": ("T_fp", "(18)", "the floating-point work alone: y of the ideal"),
 }
+_MOST_COLUMNS = 3  # of kernels side by side
 _OF_MEMORY = ("t_overlap", "b_memlp")  # arrows that point to a lower memory cost
 _ARROWS = (*_OF_MEMORY, "b_itilp", "b_serial", "b_fp")  # from A to the ideal, in their order
 
@@ -66,12 +67,17 @@ def rows(found: Sequence[Benefits]) -> list[list[str]]:
 
 
 def rendered(found: Mapping[str, Benefits]) -> list[RenderableType]:
-    """Render the numbers of the chart for the terminal, a column for each kernel."""
+    """Render the numbers of the chart for the terminal, a column for each kernel; of many kernels a row for each."""
+    title = Text("  potential benefits (Sim et al. 2012)")
+    if len(found) > _MOST_COLUMNS:
+        symbols = [f"{symbol} {equation}" for symbol, equation, _ in _SYMBOLS.values()]
+        each = [[name, *(cycles(getattr(b, field)) for field in _SYMBOLS), _zone(b)] for name, b in found.items()]
+        return [title, table(["", *symbols, "zone"], each, {*range(1, len(symbols) + 1)})]
     zones = ["zone", *map(_zone, found.values()), "", "below or above the diagonal"]
     flat = notes((f"{name}: {_NO_MEMORY_TIME}" for name, b in found.items() if not b.t_mem), "dim", "  ")
     head, right = ["", *found, "equation", "of the X-Y chart"], {*range(1, len(found) + 1)}
     numbers = table(head, [*rows([*found.values()]), zones], right)
-    return [Text("  potential benefits (Sim et al. 2012)"), numbers, *flat]
+    return [title, numbers, *flat]
 
 
 def chart(b: Benefits | None, machine: Machine) -> Markup:
@@ -88,7 +94,7 @@ def chart(b: Benefits | None, machine: Machine) -> Markup:
     for name, (x, y) in {"A": points[0], "A'": points[1], "ideal": points[-1]}.items():
         why = f"{name}: {cycles(x)} of memory, {cycles(y)} of computation"
         series.append(Marked(name, [x], [y], "spots", hue="ink", whys=[why], named=True))
-    time = b.t_exec / machine.chip.clock_hz  # with the chart's Gamma, not that of the model among all
+    time = b.t_exec / machine.chip.clock_hz
     said = tag("p", "Sim's model calls the kernel ", tag("b", _zone(b)), ", with T_exec of ",
                value(markup.seconds(time), "T_exec, Sim et al. 2012, Equation (1), see docs/reference/models.md"),
                ". A benefit is at most what would be saved if that cause alone went away.",
