@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from warplens.advisor.case import SECTOR_BYTES
 from warplens.advisor.overlay import with_fewer
-from warplens.core.errors import MissingField, WarplensError
+from warplens.core.errors import MissingField, WarplensError, refuse
 from warplens.core.units import seconds as seconds_text
 from warplens.machine import KINDS, Machine
 from warplens.models import predict
