@@ -26,7 +26,7 @@ TUNE_PARAMS = {
 
 def main() -> None:
     """Show how much of the space is left, and tune it where asked."""
-    restriction = kernel_tuner_restriction(FOLDER / "reduction.toml", gpu="h200", keep=0.05)
+    restriction = kernel_tuner_restriction(FOLDER / "reduction.toml", machine="h200", keep=0.05)
     left = Searchspace(TUNE_PARAMS, restriction, max_threads=1024)
     print(f"{left.size} of {np.prod([len(v) for v in TUNE_PARAMS.values()])} configurations are left")
     if "--tune" in sys.argv:

@@ -31,7 +31,7 @@ _OFTEN = 0.1  # of the iterations of the innermost loop: loads around it are few
 _MISSED = 0.9  # of its sectors, from which a load finds nothing in L1
 _WORD, _WIDEST = 4, 16  # bytes; of one access of a thread to shared memory
 _UNROLLED = 32  # iterations over a tile that nvcc unrolls in full (constants.py): every address is a constant
-_BROADCAST_PASSES = 2.0  # of a 16-byte access to few addresses (emulator/transactions.py)
+_BROADCAST_PASSES = 2.0  # of a 16-byte access to few addresses (emulator/wavefronts.py)
 # Instructions of a warp beside loads, stores and barriers, counted in compiled code (tests/cuda/remedies/constants.py):
 # for each tile with a halo and for each element of a thread, in a loop and where there is one tile only; and by how
 # much the loads of a warp are more than the elements of a thread, as some of its threads have one more than others.

@@ -172,6 +172,8 @@ def occupancy_table(
 
     `registers` per thread and static `shared_bytes` per block replace the kernel's; they do without a program.
     """
+    refuse(isinstance(program, str), "a program is wanted, as load_program returns it, not the name of a file")
+    refuse(block is not None and not isinstance(block, int), f"block: a whole number of threads, not {block!r}")
     used = Resources() if program is None else program.resources
     static = used.static_shared_bytes if shared_bytes is None else shared_bytes
     needs = machines.Needs(

@@ -170,6 +170,8 @@ def _side(text: str, machine: Machine) -> Workload:
     path, _, variant = text.partition(":")
     if kind_of(path) in ("workload", "report") or path in api.list_workloads():
         return load_any(path, machine)
+    if path.endswith(".json"):
+        return load_any(path, machine)  # says what is wrong with it
     request = Request(launch=api.load_launch(path, variant))
     with watching("analysing") as say:
         return count(*load(request, machine), machine, progress=say)

@@ -49,9 +49,11 @@ def validate(args: argparse.Namespace) -> None:
             raise WarplensError(f"--html {args.html}: no file can be written there")  # before minutes of work
     refuse(args.simulate and (args.kernels or args.ladders or args.tuning is not None), "--simulate is for the mixes")
     if args.tuning is not None:
+        _refuse_those_of_kernels(args, but="unblind")
         return _tuning(args, machine)
     if args.ladders:
         refuse(args.kernels, "--kernels and --ladders go one at a time")
+        _refuse_those_of_kernels(args, but="unblind")
         with counting("advising") as watch:
             climbed = climb(machine.id, watch=watch)
         return show(args, ladders.data(climbed, unblind=args.unblind), ladders.answer(climbed, unblind=args.unblind))
@@ -87,10 +89,15 @@ def validate(args: argparse.Namespace) -> None:
     return written(args, pictures=args.html, calibration=intervals.FILE if args.calibrate else None)
 
 
-def _mixes(args: argparse.Namespace, machine: Machine) -> None:
+def _refuse_those_of_kernels(args: argparse.Namespace, but: str = "") -> None:
+    """Refuse options that only the validation by kernels knows."""
     for option in _OF_KERNELS:
         given = getattr(args, option)
-        refuse(given is not None and given is not False, f"--{option} is for --kernels")
+        refuse(option != but and given is not None and given is not False, f"--{option} is for --kernels")
+
+
+def _mixes(args: argparse.Namespace, machine: Machine) -> None:
+    _refuse_those_of_kernels(args)
     judged = judge(machine, simulated=args.simulate)
     errors = [model_error(each, machine) for each in judged]
     if args.html:
@@ -179,6 +186,9 @@ def tune(args: argparse.Namespace) -> int:
     machine = api.load_machine(args.machine or sweep.gpus[0])
     refuse(args.top < 1, f"--top takes a whole number from 1 on, not {args.top}")
     measure = timing.on_gpu(machine) if args.measure else None  # no GPU: said before anything is compiled
+    refuse(
+        args.workers is not None and args.workers < 1, f"--workers takes a whole number from 1 on, not {args.workers}"
+    )
     engine = runner.processes(args.workers)
     share = None if args.share is None else parse_share(args.share)
     with stages() as watch:

@@ -113,7 +113,7 @@ def _place(ins: Any, R: Any, l: int) -> Any:
 
 @compiled
 def _arrivals(ins: Any, table: Any, R: Any, s: Any, memory: Any, slot: int, mask: Any) -> None:
-    """Each lane arrives. Y: arrivals, Z: bytes expected, -1 of either: those in row C; MODE: see decode_async.py."""
+    """Each lane arrives. Y: arrivals, Z: bytes expected, -1 of either: those in row C; MODE: see decode_memory.py."""
     first = np.int64(trailing_zeros(np.uint32(mask)))
     together = _barrier(memory, slot, _place(ins, R, first))
     for l in range(32):

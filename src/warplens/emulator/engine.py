@@ -99,7 +99,7 @@ class Memory(NamedTuple):
     touched: Any
     trace: Any  # rows of warp, first instruction, one behind the last: the runs in order
     samples: Any  # places of some accesses, by instruction: see layout
-    patterns: Any  # what accesses cost whose lanes lie so: see patterns.py
+    patterns: Any  # what accesses cost whose lanes lie so: see wavefronts.py
     idle: Any  # of instructions that do nothing: see `count_idle`
 
 

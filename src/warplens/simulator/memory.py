@@ -163,7 +163,7 @@ def fetch(line: int, now: float, setup: Any, sm: Any, lines: Any) -> float:
 
 
 # Cycles from the issue of a branch until it asks for its target's line, until it asks again, and from when a line has
-# the port until it is there (data/h200/branches.json.gz).
+# the port until it is there (`instruction_cache.port_cycles` of the H200).
 ASKS, AGAIN, COMES = 5.0, 2.0, 6.0
 
 

@@ -3,7 +3,8 @@
 Each bank of registers takes one result a cycle, and arithmetic does not wait for it. A result of an SFU that comes when
 arithmetic writes gives way once; then it goes first, and the instruction is held. Those of shared memory wait in a row
 for cycles in which arithmetic writes nothing there. When none has been written for sixteen cycles the issue stops until
-one has (data/h200/returns.py). All is counted by when arithmetic that writes in that cycle has its last stage.
+one has (data/experiments/register_ports). All is counted by when arithmetic that writes in that cycle has its last
+stage.
 """
 
 from __future__ import annotations

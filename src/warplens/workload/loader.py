@@ -103,6 +103,8 @@ def _check_profile(workload: Workload, profile: Profile, file: str) -> None:
         for runs in (segment.runs for segment in path.segments):
             if any(not 0 <= first <= stop <= size for first, stop in runs):
                 raise FileError(f"{file}: profile.paths.{i}: runs lie within {size} instructions: not {runs[:4]}")
+        if not path.instructions:
+            raise FileError(f"{file}: profile.paths.{i}: a path without instructions")
     for i, block in enumerate(profile.blocks):
         if any(not 0 <= path < len(profile.paths) for path in block):
             raise FileError(f"{file}: profile.blocks.{i}: its warps take paths 0 to {len(profile.paths) - 1}")

@@ -28,6 +28,7 @@ LEAST_LOST, _LEAST_TIMES_L1 = 0.1, 1.7
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[float, Meta(ge=0)]
+Error = Annotated[float, Meta(ge=0, le=100)]  # relative
 Many = Annotated[int, Meta(ge=1, le=1 << 53)]  # more is no whole number any more as a float
 
 
@@ -175,7 +176,7 @@ class Profile(_Part, frozen=True, kw_only=True):
     warps_per_block: Many
     emulated_blocks: int
     exact: bool
-    error: float = 0
+    error: Error = 0
     largest_error: float = 0
     unsure: list[int] = []
     known_instructions: Share = 1

@@ -37,7 +37,7 @@ Columns = dict[str, list[float]]
 def with_measured(
     workload: Workload, columns: Mapping[str, Sequence[float]], counters: Mapping[str, float]
 ) -> Workload:
-    """Return the workload as a profiler counted it: `columns` per instruction and `counters` as in ncu_metrics.py."""
+    """Return the workload as a profiler counted it: `columns` per instruction and `counters` as in ncu_metrics.toml."""
     profile, code = workload.profile, workload.code
     if profile is None or not code:
         raise WarplensError(f"workload {workload.name}: only one that was counted from machine code can be measured")
