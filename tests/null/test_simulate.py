@@ -464,6 +464,11 @@ def test_a_barrier_at_the_end_that_not_all_warps_reach_is_named() -> None:
         api.simulate(work, "h200")
 
 
+def test_alpha_of_a_kernel_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "examples/saxpy.toml", "--alpha", "3"]) == 2
+    assert capsys.readouterr().err == "warplens: --alpha is of a mix: this is a kernel\n"
+
+
 def test_a_trace_without_events_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "saxpy", "--trace", str(tmp_path / "t.json"), "--events", "0"]) == 2
     assert "--events" in capsys.readouterr().err

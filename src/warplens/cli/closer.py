@@ -181,6 +181,7 @@ def _check_simulate(args: argparse.Namespace) -> None:
     refuse(args.variant and not args.launch, "--variant is one of a launch file: it needs --launch L.toml")
     if args.launch and args.file and kind_of(args.file) not in CODE:
         raise WarplensError("name a workload or give --launch L.toml, not both")
+    refuse(args.alpha is not None and names_kernel(args), "--alpha is of a mix: this is a kernel")
     refuse(args.top < 0, f"--top: zero or more instructions, not {args.top}")
     if args.trace is None:
         return
